@@ -14,8 +14,13 @@ from hypothesis import settings
 
 import bridle.runs  # noqa: F401  (so that `nothing_left` finds it)
 from bridle.process.process_tree import kill_marked, marked_processes
+from bridle.testing.bench import AgentBench
 from tests.process.children import children_of_ours
 from tests.support import real_cli
+
+SCRATCH = Path(__file__).parents[1] / ".tmp" / "bench"
+
+pytest_plugins = ["bridle.testing.bench.pytest_plugin"]
 
 # The machines that run these tests are slow and shared: time proves nothing here. The examples are
 # the same each time, so that a red run can be repeated.
@@ -100,6 +105,17 @@ def nothing_left(
     children = set(children_of_ours())
     yield no_leftovers
     assert set(children_of_ours()) <= children
+
+
+@pytest.fixture
+def bench() -> Iterator[AgentBench]:
+    """A bench for a real CLI: its working directory is a repository.
+
+    Not below a temp folder: some sandboxes leave those writable.
+    """
+    with AgentBench(SCRATCH / uuid.uuid4().hex[:12]) as made:
+        made.make_repository()
+        yield made
 
 
 def wait_until(holds: Callable[[], bool], *, seconds: float = 20.0) -> None:

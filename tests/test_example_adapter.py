@@ -157,6 +157,24 @@ def test_the_page_is_short_and_its_code_is_the_examples() -> None:
     assert len(taken) >= 4
     for block in taken:
         assert any(block.strip("\n") in code for code in CODE.values()), block
+    tests = (EXAMPLE / "tests/test_parrot.py").read_text()
+    (on_the_bench,) = [block for block in PROGRAMS if "agent_bench" in block]
+    assert on_the_bench[on_the_bench.index("def ") :] in tests
+
+
+def test_its_own_tests_pass_on_the_bench(plugin: dict[str, str], tmp_path: Path) -> None:
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "t"))
+    done = subprocess.run(
+        [sys.executable, *words, str(EXAMPLE / "tests")],
+        cwd=tmp_path,
+        env=plugin,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "3 passed" in done.stdout
 
 
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))

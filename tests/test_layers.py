@@ -26,7 +26,7 @@ LAYERS = [
     {"swarm", "chains"},
     {"serve", "acp", "mcp", "top"},
     {"demo"},
-    {"testing.conformance"},
+    {"testing.bench", "testing.conformance"},
     {"doctor"},
     {"cli"},
 ]
@@ -34,8 +34,9 @@ LAYERS = [
 
 BESIDE = {"testing": {"core"}}
 """Public helpers that stand beside the layers, and what they may use. Runtimes and what is above
-may use them in turn: the scripted runtime plays the same scripts as the scripted model. The
-conformance kit lives among them, but drives whole runtimes, so it has a place in the layers."""
+may use them in turn: the scripted runtime plays the same scripts as the scripted model. The bench
+and the conformance kit live among them, but drive whole runtimes, so they have a place in the
+layers."""
 
 FACES = {"__init__", "__main__", "errors", "events"}
 """The package's own face, and its programs (`python -m …`): they may name everything, and nothing
@@ -56,8 +57,8 @@ def parts() -> dict[str, list[Path]]:
 
 def place_of(words: tuple[str, ...]) -> str:
     """The part that a path or a dotted name (without `bridle`) belongs to."""
-    if words[:2] == ("testing", "conformance"):
-        return "testing.conformance"
+    if words[:2] in (("testing", "bench"), ("testing", "conformance")):
+        return ".".join(words[:2])
     if words[-1] == "__main__.py":
         return "__main__"
     return words[0].removesuffix(".py")

@@ -19,7 +19,7 @@ from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sessions.session import Session
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
-from tests.runtimes.scripted.helper import Stage
+from tests.runtimes.scripted.runs import Stage
 from tests.support.tiny_agent import TinyRuntime
 
 SCHEMA: dict[str, Any] = {

@@ -8,8 +8,9 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.options import ModelServer
 from bridle.testing import ScriptedModel
+from bridle.testing.bench import AgentRun
 from bridle.testing.contract import check_event_order
-from tests.sandbox.bench import Bench, Outcome, bench
+from tests.sandbox.bench import Bench, bench
 from tests.support.permission_run import PRODUCTS, at_terminal
 from tests.support.real_cli import newest, pinned, versions
 
@@ -48,7 +49,7 @@ def test_a_product_asks_the_person_and_keeps_to_the_answers(runtime: str, place:
 
 def played(
     place: Bench, runtime: Any, script: list[dict[str, Any]], **options: Any
-) -> tuple[Outcome, list[ev.PermissionDecision]]:
+) -> tuple[AgentRun, list[ev.PermissionDecision]]:
     """A run where nobody can be asked, and its decisions."""
     with ScriptedModel(script) as model:
         server = ModelServer(url=model.url, api_key=model.api_key)
@@ -73,7 +74,7 @@ def test_codex_shows_a_patch_that_it_refused_by_itself(version: str, place: Benc
     assert (refused.tool_name, refused.decision, refused.by) == ("file_change", "deny", "codex")
     assert refused.reason.startswith("patch rejected")
     assert outcome.result.refusals == 1
-    warning = outcome.prepared.plan.warnings[-1]
+    warning = outcome.plan.warnings[-1]
     assert warning.startswith("codex: nobody is there to give permission: it only reads")
 
 

@@ -1,51 +1,38 @@
 """A user's home, a repository with a linked worktree, and the five calls that a sandbox decides."""
 
 import json
-import os
 import shutil
-import subprocess
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from bridle.core import events as ev
-from bridle.core.options import RunOptions
-from bridle.core.results import RunResult
-from bridle.process.process_tree import marked_processes
-from bridle.runs import Prepared, prepare
-from bridle.runtimes.contract import Adapter
 from bridle.testing import ScriptedModel
+from bridle.testing.bench import AgentBench, AgentRun
 
 # Not below a temp folder: some sandboxes leave those writable.
 SCRATCH = Path(__file__).parents[2] / ".tmp" / "sandbox"
 
 
-class Bench:
-    """One place for one run; nothing in it is the real user's."""
+class Bench(AgentBench):
+    """A bench whose working directory is a linked worktree, with a folder outside of it.
+
+    Not used in `with`: tests of sessions start programs that outlive it.
+    """
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self.home, self.repo = root / "home", root / "repo"
-        self.worktree, self.outside = root / "worktree", root / "outside"
-        for folder in (self.home, self.outside):
-            folder.mkdir(parents=True)
-        self.git("init", "-q", "-b", "main", str(self.repo), cwd=root)
-        self.git("config", "user.name", "a")
-        self.git("config", "user.email", "a@example.invalid")
-        self.git("commit", "-q", "--allow-empty", "-m", "first")
-        self.git("worktree", "add", "-q", str(self.worktree), "-b", "task")
-        self.env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
-        self.env |= {"TERM": "xterm-256color", "IS_SANDBOX": "1"}
-
-    def git(self, *words: str, cwd: Path | None = None) -> str:
-        done = subprocess.run(
-            ["git", *words], cwd=cwd or self.repo, check=True, capture_output=True, text=True
-        )
-        return done.stdout
+        super().__init__(root)
+        self.work.rmdir()
+        self.repo, self.outside = root / "repo", root / "outside"
+        self.outside.mkdir()
+        self.work = self.repo
+        self.repo.mkdir()
+        self.make_repository()
+        self.worktree = self.work = root / "worktree"
+        self.git("worktree", "add", "-q", str(self.worktree), "-b", "task", cwd=self.repo)
+        self.env["IS_SANDBOX"] = "1"
 
     def script(self, plant: str) -> list[dict[str, Any]]:
         """One call a turn: a inside, b to d outside, e a commit, f a file the user's own sessions
@@ -62,24 +49,14 @@ class Bench:
         ]
         return [*calls, {"text": "Finished."}]
 
-    def run(self, runtime: Adapter, **options: Any) -> "Outcome":
-        """Run to the end; nothing of the session may live on, nor any folder of its own."""
-        given = {"prompt": "Do it.", "cwd": str(self.worktree), "permission_mode": "bypass"}
-        wanted = RunOptions(**({"timeout": 120.0} | given | options))
-        prepared = prepare(runtime, wanted, env=self.env)
-        events = list(prepared.run.events())
-        assert marked_processes(prepared.plan.session_id) == []
-        assert not [each for each in prepared.plan.private_dirs if os.path.exists(each)]
-        return Outcome(events=events, result=prepared.run.result, prepared=prepared)
-
-    def check_held(self, outcome: "Outcome", mode: str) -> None:
+    def check_held(self, outcome: AgentRun, mode: str) -> None:
         """What must hold in a sandbox after the script was played, whoever played it."""
         assert outcome.result.status == "completed", outcome.result.error
         assert outcome.result.text.endswith("Finished.")
-        assert self.written_outside() == [], outcome.said
+        assert self.written_outside() == [], said(outcome)
         inside = mode == "worktree"
-        assert (self.worktree / "inside.txt").exists() is inside, outcome.said
-        assert self.commits() == (["done", "first"] if inside else ["first"]), outcome.said
+        assert (self.worktree / "inside.txt").exists() is inside, said(outcome)
+        assert self.commits() == (["done", "first"] if inside else ["first"]), said(outcome)
         assert self.git("log", "--format=%s", "main").split() == ["first"]
 
     def written_outside(self) -> list[str]:
@@ -89,23 +66,14 @@ class Bench:
         return self.git("log", "--format=%s", "task").split()
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that is over."""
+def errors(run: AgentRun) -> list[bool]:
+    """Whether each tool call came back as an error, in order."""
+    return [each.is_error for each in run.of(ev.ToolExecutionEnd)]
 
-    events: list[ev.Event]
-    result: RunResult
-    prepared: Prepared
 
-    @property
-    def errors(self) -> list[bool]:
-        """Whether each tool call came back as an error, in order."""
-        return [each.is_error for each in self.events if isinstance(each, ev.ToolExecutionEnd)]
-
-    @property
-    def said(self) -> list[str]:
-        """What each tool call came back with, in order."""
-        ended = [each for each in self.events if isinstance(each, ev.ToolExecutionEnd)]
-        return [str(each.result) for each in ended]
+def said(run: AgentRun) -> list[str]:
+    """What each tool call came back with, in order."""
+    return [str(each.result) for each in run.of(ev.ToolExecutionEnd)]
 
 
 @contextmanager

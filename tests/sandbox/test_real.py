@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.sandbox.bench import Bench, Outcome, bench, claude_user, pi_user
+from tests.sandbox.bench import Bench, bench, claude_user, errors, pi_user, said
 from tests.support.real_cli import real_cli, versions
 
 from bridle.core.options import ModelServer
@@ -20,6 +20,7 @@ from bridle.runtimes.contract import Adapter, AdapterSettings
 from bridle.runtimes.pi import PiRuntime
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.testing import ScriptedModel
+from bridle.testing.bench import AgentRun
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's"),
@@ -39,18 +40,19 @@ def settings(name: str, version: str) -> AdapterSettings:
     return AdapterSettings(binary=str(real_cli(name, version)))
 
 
-def check(place: Bench, outcome: Outcome, mode: str, *, omits: bool = False) -> None:
+def check(place: Bench, outcome: AgentRun, mode: str, *, omits: bool = False) -> None:
     """What must hold after the script was played, whichever agent played it."""
     place.check_held(outcome, mode)
     held = mode != "worktree"
     if omits:
-        assert outcome.errors.count(False) == (0 if held else 2), outcome.said
+        assert errors(outcome).count(False) == (0 if held else 2), said(outcome)
     else:
-        assert outcome.errors == [held, True, True, True, held, True], outcome.said
-    for said in (said for said, error in zip(outcome.said, outcome.errors, strict=True) if error):
+        assert errors(outcome) == [held, True, True, True, held, True], said(outcome)
+    for words, failed in zip(said(outcome), errors(outcome), strict=True):
         # The kernel's words, about what was asked for; or the scripted agent's own boundary.
-        assert "read-only file system" in said.lower() or "boundary" in said
-        assert "session-env" not in said
+        known = "read-only file system" in words.lower() or "boundary" in words
+        assert known or not failed, words
+        assert "session-env" not in words or not failed
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -100,7 +102,7 @@ def test_codex_moves_no_other_branch_and_plants_nothing(place: Bench) -> None:
         outcome = place.run(runtime, sandbox="worktree", model_server=server, model="gpt-5.5")
     assert outcome.result.status == "completed", outcome.result.error
     assert place.git("log", "--format=%s", "bridle/ann/task").split() == ["done", "first"]
-    assert place.git("log", "--format=%s", "main").split() == ["first"], outcome.said
+    assert place.git("log", "--format=%s", "main").split() == ["first"], said(outcome)
     place.git("status", cwd=place.worktree)
     assert not proof.exists()
 

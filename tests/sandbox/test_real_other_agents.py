@@ -7,14 +7,16 @@ that failed in their own ways, and some have a boundary of their own before the 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
-from tests.sandbox.bench import Bench, Outcome, bench
+from tests.sandbox.bench import Bench, bench, said
 from tests.support.real_cli import pinned
 
 from bridle.core.options import Provider
 from bridle.testing import ScriptedModel
+from bridle.testing.bench import AgentRun
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's"),
@@ -65,7 +67,7 @@ def place() -> Iterator[Bench]:
         yield made
 
 
-def run(place: Bench, agent: Agent, script_plant: Path, **options: object) -> Outcome:
+def run(place: Bench, agent: Agent, script_plant: Path, **options: Any) -> AgentRun:
     runtime = pinned(agent.name, agent.version)
     place.env |= {"NPM_CONFIG_OFFLINE": "true", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
     with ScriptedModel(place.script(str(script_plant))) as model:
@@ -84,7 +86,7 @@ def test_the_kernel_holds_it(place: Bench, agent: Agent, mode: str) -> None:
     place.check_held(outcome, mode)
     assert obeyed.read_text() == "{}\n"
     # The program that hid its path ran, and the kernel refused it.
-    assert "read-only file system" in outcome.said[3].lower(), outcome.said
+    assert "read-only file system" in said(outcome)[3].lower(), said(outcome)
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=str)

@@ -26,7 +26,7 @@ from bridle.sessions.store import UnknownSession
 from bridle.sessions.user_messages import UserMessage
 from bridle.testing.contract import check_event_order
 from bridle.turns.wire import Allow, Question
-from tests.runtimes.agents import ONE_PNG
+from tests.runtimes.products import ONE_PNG
 from tests.sessions.place import wait
 from tests.sessions.studio import DEADLINE, LONG, Studio, numbered, of_kind
 

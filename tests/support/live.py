@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import TypeVar
 
 from bridle.core.events import AgentEnd, Event
 from bridle.core.ids import new_session_id
@@ -14,6 +15,7 @@ from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Outgoing
 from tests.support.conversation import AttachedConversation
 
+E = TypeVar("E", bound=Event)
 DEADLINE = 120.0
 """Seconds for each wait; far more than any needs, so only a hang meets it."""
 
@@ -57,6 +59,11 @@ def say(talk: AttachedConversation, text: str, **fields: tuple[str, ...]) -> Age
     talk.wait(lambda: talk.recorder.turn > turn and talk.recorder.is_ready, DEADLINE)
     assert talk.deliveries[message.id].taken
     return last_end(talk.events)
+
+
+def events_of(talk: AttachedConversation, kind: type[E]) -> list[E]:
+    """The events of one type so far."""
+    return [event for event in talk.events if isinstance(event, kind)]
 
 
 def last_end(events: list[Event]) -> AgentEnd:

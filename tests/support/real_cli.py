@@ -9,12 +9,15 @@ def test_it(version: str) -> None:
 import os
 import shutil
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
-from bridle.runtimes.contract import Adapter
+from bridle.runtimes.contract import Adapter, AdapterSettings
 from bridle.runtimes.registry import get_adapter
 from tests.support.clis import PINS, RegistryRefused, cli_path
+
+A = TypeVar("A", bound=Adapter)
 
 
 def versions(name: str) -> list[str]:
@@ -53,6 +56,12 @@ def pinned(name: str, version: str, cli: str = "") -> Adapter:
     runtime = get_adapter(name)
     runtime.use_binary(str(real_cli(cli or name, version)))
     return runtime
+
+
+def pinned_as(kind: type[A], version: str = "") -> A:
+    """An adapter of this class on one version of its CLI, the newest by default."""
+    name = kind.id
+    return kind(AdapterSettings(binary=str(real_cli(name, version or versions(name)[-1]))))
 
 
 def newest(name: str) -> Adapter:

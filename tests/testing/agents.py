@@ -6,27 +6,15 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from bridle.testing import ScriptedModel
+from bridle.testing.bench import AgentBench
 from tests.support.real_cli import real_cli
 
-SCRATCH = Path(__file__).parents[2] / ".tmp" / "agents"
 LIMIT = 100.0
-
-
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """The private home and the repository of one agent."""
-
-    home: Path
-    repo: Path
-
-    def environment(self, **more: str) -> dict[str, str]:
-        base = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
-        return base | {"TERM": "xterm-256color", "LANG": "C.UTF-8"} | more
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,12 +29,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Agent = Callable[..., Run]
-"""Called with the model, the place, the prompt, and for some `resume` and `interrupt`."""
+"""Called with the model, the bench, the prompt, and for some `resume` and `interrupt`."""
 
 
 def _run(
     argv: list[str],
-    place: Place,
+    bench: AgentBench,
     environment: dict[str, str],
     interrupt: Callable[[], object] | None = None,
     sign: bytes | None = None,
@@ -54,7 +42,7 @@ def _run(
     """Run to the end; with `interrupt`, send SIGINT once it has returned and `sign` is printed."""
     process = subprocess.Popen(
         argv,
-        cwd=place.repo,
+        cwd=bench.work,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -94,26 +82,26 @@ def _read_until(process: subprocess.Popen[bytes], sign: bytes | None) -> bytes:
 def claude(version: str, *, model: str | None = None) -> Agent:
     def run(
         server: ScriptedModel,
-        place: Place,
+        bench: AgentBench,
         prompt: str,
         resume: str | None = None,
         interrupt: Callable[[], object] | None = None,
     ) -> Run:
-        environment = place.environment(
-            ANTHROPIC_BASE_URL=server.url,
-            ANTHROPIC_API_KEY=server.api_key,
-            DISABLE_TELEMETRY="1",
-            DISABLE_AUTOUPDATER="1",
-            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
-            IS_SANDBOX="1",
-            CLAUDE_CODE_MAX_RETRIES="2",
-        )
+        environment = bench.env | {
+            "ANTHROPIC_BASE_URL": server.url,
+            "ANTHROPIC_API_KEY": server.api_key,
+            "DISABLE_TELEMETRY": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "IS_SANDBOX": "1",
+            "CLAUDE_CODE_MAX_RETRIES": "2",
+        }
         argv = [str(real_cli("claude", version)), "-p", prompt, "--output-format", "stream-json"]
         argv += ["--verbose", "--permission-mode", "bypassPermissions"]
         argv += ["--model", model or "claude-sonnet-4-5"]
         argv += ["--resume", resume] if resume else []
         argv += ["--include-partial-messages"] if interrupt else []
-        events, status, stderr = _run(argv, place, environment, interrupt, b"text_delta")
+        events, status, stderr = _run(argv, bench, environment, interrupt, b"text_delta")
         result = next(event for event in reversed(events) if event["type"] == "result")
         told = list(result["modelUsage"].values())
         usage = {
@@ -137,14 +125,14 @@ def claude(version: str, *, model: str | None = None) -> Agent:
 def codex(version: str, *, model: str) -> Agent:
     def run(
         server: ScriptedModel,
-        place: Place,
+        bench: AgentBench,
         prompt: str,
         resume: str | None = None,
         interrupt: Callable[[], object] | None = None,
     ) -> Run:
-        codex_home = place.home / ".codex"
+        codex_home = bench.home / ".codex"
         codex_home.mkdir(exist_ok=True)
-        environment = place.environment(CODEX_HOME=str(codex_home), MODEL_KEY=server.api_key)
+        environment = bench.env | {"CODEX_HOME": str(codex_home), "MODEL_KEY": server.api_key}
         provider = (
             f'{{name="scripted",base_url="{server.url}/v1",env_key="MODEL_KEY",'
             'wire_api="responses",request_max_retries=2,stream_max_retries=2}'
@@ -153,7 +141,7 @@ def codex(version: str, *, model: str) -> Agent:
         argv += ["-c", 'model_provider="scripted"', "-c", f"model_providers.scripted={provider}"]
         argv += ["exec", "--json", "-s", "danger-full-access"]
         argv += ["resume", resume, prompt] if resume else ["--", prompt]
-        events, status, stderr = _run(argv, place, environment, interrupt)
+        events, status, stderr = _run(argv, bench, environment, interrupt)
         ends = [event["usage"] for event in events if event["type"] == "turn.completed"]
         told: dict[str, int] = ends[-1] if ends else {}
         cached = told.get("cached_input_tokens", 0)
@@ -189,20 +177,22 @@ _PI_MODELS = {
 
 
 def pi(version: str, *, api: str) -> Agent:
-    def run(server: ScriptedModel, place: Place, prompt: str) -> Run:
-        folder = place.home / "pi"
+    def run(server: ScriptedModel, bench: AgentBench, prompt: str) -> Run:
+        folder = bench.home / "pi"
         folder.mkdir(exist_ok=True)
         model = {"id": "played", "contextWindow": 200000, "maxTokens": 8000, "input": ["text"]}
         provider = {"baseUrl": server.url + _PI_MODELS[api], "api": api}
         provider |= {"apiKey": server.api_key}
         told = {"providers": {"lab": {**provider, "models": [model]}}}
         (folder / "models.json").write_text(json.dumps(told))
-        environment = place.environment(
-            PI_CODING_AGENT_DIR=str(folder), PI_OFFLINE="1", PI_SKIP_VERSION_CHECK="1"
-        )
+        environment = bench.env | {
+            "PI_CODING_AGENT_DIR": str(folder),
+            "PI_OFFLINE": "1",
+            "PI_SKIP_VERSION_CHECK": "1",
+        }
         argv = [str(real_cli("pi", version)), "--mode", "json", "--model", "lab/played"]
         argv += ["--thinking", "off", "-ne", prompt]
-        events, status, stderr = _run(argv, place, environment)
+        events, status, stderr = _run(argv, bench, environment)
         ends = [e["message"] for e in events if e["type"] == "message_end"]
         replies = [message for message in ends if message["role"] == "assistant"]
         names = {

@@ -1,14 +1,10 @@
 """One script plays on the real CLIs: text, a tool call that writes a file, a closing text."""
 
-import shutil
-import subprocess
-import uuid
-from collections.abc import Iterator
-
 import pytest
 
 from bridle.testing import ScriptedModel
-from tests.testing.agents import SCRATCH, Agent, Place, claude, codex, pi
+from bridle.testing.bench import AgentBench
+from tests.testing.agents import Agent, claude, codex, pi
 
 pytestmark = pytest.mark.real_cli
 
@@ -49,31 +45,20 @@ AGENTS: dict[str, Agent] = {
 }
 
 
-@pytest.fixture
-def place() -> Iterator[Place]:
-    root = SCRATCH / uuid.uuid4().hex[:12]
-    home, repo = root / "home", root / "repo"
-    home.mkdir(parents=True)
-    repo.mkdir()
-    subprocess.run(["git", "init", "-q", "."], cwd=repo, check=True)
-    yield Place(home=home, repo=repo)
-    shutil.rmtree(root, ignore_errors=True)
-
-
 @pytest.mark.parametrize("name", AGENTS)
-def test_one_script_plays_on_every_agent(name: str, place: Place) -> None:
+def test_one_script_plays_on_every_agent(name: str, bench: AgentBench) -> None:
     with ScriptedModel(SCRIPT) as model:
-        run = AGENTS[name](model, place, PROMPT)
+        run = AGENTS[name](model, bench, PROMPT)
         requests = model.requests
     shown = [(r.method, r.path, r.outcome, r.turn, r.error) for r in requests]
     assert "ORCHESTRA_COMPLETE" in run.text, (shown, run.events[-2:], run.stderr[-500:])
     model.assert_finished()
-    assert (place.repo / "shell.txt").read_text() == "made by shell\n"
-    assert (place.repo / "written.txt").read_text() == "one\nthree\n"
+    assert (bench.work / "shell.txt").read_text() == "made by shell\n"
+    assert (bench.work / "written.txt").read_text() == "one\nthree\n"
     assert model.prompts() == [PROMPT]
     assert "three" in model.tool_results()[3].text
-    assert (place.repo / "one").read_text() == "1\n"
-    assert (place.repo / "two").read_text() == "2\n"
+    assert (bench.work / "one").read_text() == "1\n"
+    assert (bench.work / "two").read_text() == "2\n"
     assert len(model.tool_results()) == 6
     assert run.usage == {
         "input_tokens": 880,
@@ -84,7 +69,7 @@ def test_one_script_plays_on_every_agent(name: str, place: Place) -> None:
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_faults_and_then_success(name: str, place: Place) -> None:
+def test_faults_and_then_success(name: str, bench: AgentBench) -> None:
     script = """
 - text: One.
   shell: "true"
@@ -95,7 +80,7 @@ def test_faults_and_then_success(name: str, place: Place) -> None:
   text: Done after a fault. ORCHESTRA_COMPLETE
 """
     with ScriptedModel(script) as model:
-        run = AGENTS[name](model, place, PROMPT)
+        run = AGENTS[name](model, bench, PROMPT)
     assert run.text == "Done after a fault. ORCHESTRA_COMPLETE", run.stderr[-500:]
     model.assert_finished()
     outcomes = [request.outcome for request in model.requests if request.protocol]
@@ -105,7 +90,7 @@ def test_faults_and_then_success(name: str, place: Place) -> None:
 @pytest.mark.parametrize(
     "name", ["claude-2.1.197", "claude-2.1.325", "codex-0.166.0", "codex-0.120.0"]
 )
-def test_a_conversation_goes_on_through_resume_and_compaction(name: str, place: Place) -> None:
+def test_a_conversation_goes_on_through_resume_and_compaction(name: str, bench: AgentBench) -> None:
     script = """
 - text: First step.
   shell: "true"
@@ -118,15 +103,15 @@ def test_a_conversation_goes_on_through_resume_and_compaction(name: str, place: 
 """
     agent = AGENTS[name]
     with ScriptedModel(script) as model:
-        first = agent(model, place, "Begin.")
+        first = agent(model, bench, "Begin.")
         assert first.text == "First answer."
-        second = agent(model, place, "Go on.", resume=first.session)
+        second = agent(model, bench, "Go on.", resume=first.session)
         if name.startswith("codex"):
             # Codex gives up on an overflow and compacts when the next turn begins.
             assert second.status == 1
-            second = agent(model, place, "Go on then.", resume=first.session)
+            second = agent(model, bench, "Go on then.", resume=first.session)
         assert second.text == "Second answer."
-        third = agent(model, place, "And on.", resume=first.session)
+        third = agent(model, bench, "And on.", resume=first.session)
         assert third.text == "Third answer."
     model.assert_finished()
     assert [request.side for request in model.requests if request.side] == (
@@ -135,10 +120,10 @@ def test_a_conversation_goes_on_through_resume_and_compaction(name: str, place: 
 
 
 @pytest.mark.parametrize("name", ["pi-0.74.2-chat", "pi-0.74.2-responses", "pi-1.5.0-chat"])
-def test_a_refused_key_reaches_the_agent(name: str, place: Place) -> None:
+def test_a_refused_key_reaches_the_agent(name: str, bench: AgentBench) -> None:
     """The tests of the runtimes show it for every CLI, on the wire that Bridle uses."""
     with ScriptedModel([{"fault": {"kind": "authentication"}}]) as model:
-        run = AGENTS[name](model, place, PROMPT)
+        run = AGENTS[name](model, bench, PROMPT)
     told = " ".join(str(event) for event in run.events) + run.stderr
     signs = ("Invalid API key", "invalid x-api-key", "401", "Incorrect API key")
     assert any(sign in told for sign in signs), told[-1000:]
@@ -148,7 +133,7 @@ def test_a_refused_key_reaches_the_agent(name: str, place: Place) -> None:
 @pytest.mark.parametrize(
     "name", ["claude-2.1.197", "claude-2.1.325", "codex-0.166.0", "codex-0.120.0"]
 )
-def test_a_conversation_goes_on_after_an_interruption(name: str, place: Place) -> None:
+def test_a_conversation_goes_on_after_an_interruption(name: str, bench: AgentBench) -> None:
     """What became of the interrupted reply differs by agent; the script goes on all the same."""
     script = """
 - text: This reply stalls and is interrupted.
@@ -163,10 +148,10 @@ def test_a_conversation_goes_on_after_an_interruption(name: str, place: Place) -
         def stalled() -> None:
             model.wait_for_request(lambda request: request.outcome == "fault", timeout=60)
 
-        first = agent(model, place, "Begin.", interrupt=stalled)
+        first = agent(model, bench, "Begin.", interrupt=stalled)
         assert first.text == "" or "stalls" in first.text
-        second = agent(model, place, "Something else.", resume=first.session)
+        second = agent(model, bench, "Something else.", resume=first.session)
         assert second.text == "After the interruption."
-        assert agent(model, place, "And?", resume=first.session).text == "The end."
+        assert agent(model, bench, "And?", resume=first.session).text == "The end."
     model.assert_finished()
     assert model.prompts() == ["Begin.", "Something else.", "And?"]

@@ -9,6 +9,25 @@ from collections.abc import Iterable
 from bridle.core import events as ev
 
 
+def kinds(events: Iterable[ev.Event]) -> list[str]:
+    """The types of events in order; an update of a message by its own kind (`text_delta`)."""
+    return [
+        event.kind if isinstance(event, ev.MessageUpdate) else str(event.__struct_config__.tag)
+        for event in events
+    ]
+
+
+def steps(events: Iterable[ev.Event]) -> list[str]:
+    """`kinds` without what differs from run to run: the output of tools while they run, and how
+    many pieces a text comes in."""
+    found: list[str] = []
+    for kind in kinds(events):
+        repeated = kind.endswith("_delta") and found[-1:] == [kind]
+        if kind != "tool_execution_update" and not repeated:
+            found.append(kind)
+    return found
+
+
 def check_event_order(events: Iterable[ev.Event]) -> list[str]:
     """What is wrong with the order of a whole session's events; empty when nothing is.
 

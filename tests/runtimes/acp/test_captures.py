@@ -7,7 +7,7 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.usage import Usage
 from bridle.runtimes.acp import quirks
-from tests.runtimes.acp.support import CAPTURES, Played, parts, row_of, short
+from tests.runtimes.acp.captures import CAPTURES, Played, parts, row_of, short
 
 EVERY = [(name, number) for name in CAPTURES for number in range(len(parts(name)))]
 

@@ -35,11 +35,9 @@ from bridle.turns.guard_contract import (
     WireCall,
 )
 from tests.conftest import wait_until
-from tests.runtimes.acp.live_support import LiveDesk
-from tests.runtimes.acp.support import Desk as MachineDesk
-from tests.runtimes.acp.support import Message
-from tests.runtimes.acp.test_plans import READY
-from tests.runtimes.acp.test_plans import Desk as PlanDesk
+from tests.runtimes.acp.captures import Message, RunBench
+from tests.runtimes.acp.test_plans import READY, PlanBench
+from tests.runtimes.acp.wire_bench import WireBench
 
 YES, NO = {"optionId": "y", "kind": "allow_once"}, {"optionId": "n", "kind": "reject_once"}
 
@@ -63,11 +61,11 @@ class Hook:
 
 
 @pytest.fixture
-def plans(tmp_path: Path) -> PlanDesk:
-    return PlanDesk(tmp_path)
+def plans(tmp_path: Path) -> PlanBench:
+    return PlanBench(tmp_path)
 
 
-def guarded(plans: PlanDesk, name: str, **options: Any) -> AcpPlan:
+def guarded(plans: PlanBench, name: str, **options: Any) -> AcpPlan:
     folder = plans.folder / "guard"
     folder.mkdir()
     plan = READY[name]().guard_plan(plans.plan(name, **options), Hook(folder))
@@ -80,7 +78,7 @@ def test_every_ready_made_agent_is_guarded() -> None:
     assert all(is_guardable(get_adapter(name)) for name in READY)
 
 
-def test_copilot_gets_a_plugin(plans: PlanDesk) -> None:
+def test_copilot_gets_a_plugin(plans: PlanBench) -> None:
     plan = guarded(plans, "copilot-acp")
     place = plan.spec.argv[plan.spec.argv.index("--plugin-dir") + 1]
     hooks = msgspec.json.decode((Path(place) / "hooks/hooks.json").read_bytes())["hooks"]
@@ -88,7 +86,7 @@ def test_copilot_gets_a_plugin(plans: PlanDesk) -> None:
     assert hooks["preToolUse"][0]["bash"] == "ask-the-judge"
 
 
-def test_claude_gets_settings_in_its_session(plans: PlanDesk) -> None:
+def test_claude_gets_settings_in_its_session(plans: PlanBench) -> None:
     plan = guarded(plans, "claude-acp", append_system_prompt="Be brief.")
     path = plan.session.meta["claudeCode"]["options"]["settings"]
     hooks = msgspec.json.decode(Path(path).read_bytes())["hooks"]
@@ -96,7 +94,7 @@ def test_claude_gets_settings_in_its_session(plans: PlanDesk) -> None:
     assert plan.session.meta["systemPrompt"] == {"append": "Be brief."}
 
 
-def test_the_guard_leaves_the_isolation_of_a_provider(plans: PlanDesk) -> None:
+def test_the_guard_leaves_the_isolation_of_a_provider(plans: PlanBench) -> None:
     own = plans.folder / ".claude/settings.json"
     own.parent.mkdir()
     own.write_text('{"env": {"ANTHROPIC_BASE_URL": "mine"}, "apiKeyHelper": "echo mine"}')
@@ -118,7 +116,7 @@ def test_the_guard_leaves_the_isolation_of_a_provider(plans: PlanDesk) -> None:
     assert "PreToolUse" in whole["hooks"]
 
 
-def test_a_conversation_is_opened_as_its_guard_wants(plans: PlanDesk) -> None:
+def test_a_conversation_is_opened_as_its_guard_wants(plans: PlanBench) -> None:
     runtime = READY["claude-acp"]()
     runtime.use_binary(str(plans.bin / runtime.binary))
     options = RunOptions(prompt="", cwd=str(plans.folder))
@@ -129,7 +127,7 @@ def test_a_conversation_is_opened_as_its_guard_wants(plans: PlanDesk) -> None:
     assert os.path.dirname(kept) == str(plans.folder)
 
 
-def test_codex_gets_hooks_and_no_shell_that_is_typed_into(plans: PlanDesk) -> None:
+def test_codex_gets_hooks_and_no_shell_that_is_typed_into(plans: PlanBench) -> None:
     argv = guarded(plans, "codex-acp").spec.argv
     assert "features.unified_exec=false" in argv
     assert any(word.startswith("hooks=") and "PreToolUse" in word for word in argv)
@@ -138,14 +136,14 @@ def test_codex_gets_hooks_and_no_shell_that_is_typed_into(plans: PlanDesk) -> No
         READY["codex-acp"]().guard_plan(plan, Hook(plans.folder))
 
 
-def test_gemini_is_told_to_ask_about_everything(plans: PlanDesk) -> None:
+def test_gemini_is_told_to_ask_about_everything(plans: PlanBench) -> None:
     plan = guarded(plans, "gemini-acp")
     path = plan.spec.argv[plan.spec.argv.index("--admin-policy") + 1]
     assert 'decision = "ask_user"' in Path(path).read_text()
     assert plan.session.mode == "default"
 
 
-def test_opencode_gets_a_plugin_and_can_do_nothing_without(plans: PlanDesk) -> None:
+def test_opencode_gets_a_plugin_and_can_do_nothing_without(plans: PlanBench) -> None:
     plan = plans.plan("opencode-acp", permission_mode="bypass")
     hook = Hook(plans.folder)
     hook.lasting = True
@@ -157,12 +155,12 @@ def test_opencode_gets_a_plugin_and_can_do_nothing_without(plans: PlanDesk) -> N
 
 
 @pytest.mark.parametrize(("name", "mode"), [("gemini-acp", "yolo"), ("cline-acp", "yolo")])
-def test_a_mode_that_does_not_ask_is_refused(plans: PlanDesk, name: str, mode: str) -> None:
+def test_a_mode_that_does_not_ask_is_refused(plans: PlanBench, name: str, mode: str) -> None:
     with pytest.raises(GuardRefused, match="does not ask"):
         guarded(plans, name, provider_options={"mode": mode})
 
 
-def test_an_agent_that_is_not_known_to_ask_is_refused(plans: PlanDesk) -> None:
+def test_an_agent_that_is_not_known_to_ask_is_refused(plans: PlanBench) -> None:
     plan = plans.plan("cline-acp")
     with pytest.raises(GuardRefused, match="not known to ask") as refusal:
         as_guarded(create_acp_adapter(id="mine", binary="mine")).guard_plan(
@@ -298,8 +296,8 @@ def chosen(sent: list[Message]) -> list[str]:
     return [outcome.get("optionId", outcome["outcome"]) for outcome in outcomes]
 
 
-def asking_desk(judging: Any = judge, **options: Any) -> MachineDesk:
-    desk = MachineDesk(**{"permission_mode": "bypass", **options})
+def asking_desk(judging: Any = judge, **options: Any) -> RunBench:
+    desk = RunBench(**{"permission_mode": "bypass", **options})
     desk.recorder.guard = Guard(judging, ASKING, capability="builder")
     desk.open()
     return desk
@@ -361,8 +359,8 @@ def test_a_tool_that_was_refused_and_ran_all_the_same_stops_the_agent() -> None:
 # -- the questions of a session -------------------------------------------------------------------
 
 
-def session_desk() -> tuple[LiveDesk, Guard]:
-    desk = LiveDesk(permission_mode="bypass")
+def session_desk() -> tuple[WireBench, Guard]:
+    desk = WireBench(permission_mode="bypass")
     facts = GuardFacts(capability="builder", mechanism=ASKING, folder="/nowhere")
     desk.recorder.guard = guard = Guard.of_session(facts)
     desk.open()
@@ -370,7 +368,7 @@ def session_desk() -> tuple[LiveDesk, Guard]:
     return desk, guard
 
 
-def told(desk: LiveDesk, guard: Guard, call: WireCall, *, allowed: bool) -> list[Message]:
+def told(desk: WireBench, guard: Guard, call: WireCall, *, allowed: bool) -> list[Message]:
     verdict = Verdict(decision="allow" if allowed else "block", rule="r")
     guard.note(HookNote(kind="verdict", tool_call_id=call.tool_call_id, verdict=verdict))
     desk.recorder.verdicts.take_notes()

@@ -8,14 +8,14 @@ import pytest
 from bridle.core import events as ev
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.acp import quirks
-from tests.runtimes.acp.live_support import CAN, CANCELLED, MESSAGE, LiveDesk, opened
-from tests.runtimes.acp.support import short
+from tests.runtimes.acp.captures import short
+from tests.runtimes.acp.wire_bench import CAN, CANCELLED, MESSAGE, WireBench, opened
 
 # -- turns ----------------------------------------------------------------------------------------
 
 
 def test_two_turns_of_one_session() -> None:
-    desk = LiveDesk()
+    desk = WireBench()
     assert [call["method"] for call in desk.calls] == ["initialize"]
     desk.open()
     desk.prompt("one")
@@ -266,7 +266,7 @@ def test_turns_of_the_agents_own() -> None:
 def test_a_session_that_cannot_be_opened(
     session: dict[str, Any], answers: list[Any], kind: str
 ) -> None:
-    desk = LiveDesk(session=session)
+    desk = WireBench(session=session)
     for number, result in enumerate(answers):
         if result is None:
             desk.answer(number, code=-32000, message="Authentication required")
@@ -279,7 +279,7 @@ def test_a_session_that_cannot_be_opened(
 
 
 def test_a_session_that_is_gone_is_refused() -> None:
-    desk = LiveDesk(session={"resume": "s0"})
+    desk = WireBench(session={"resume": "s0"})
     desk.answer(0, {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}})
     desk.answer(1, code=-32002, message="Resource not found: s0")
     assert desk.recorder.stop_requested is not None
@@ -287,7 +287,7 @@ def test_a_session_that_is_gone_is_refused() -> None:
 
 
 def test_old_turns_are_no_news() -> None:
-    desk = LiveDesk(quirks.GEMINI, session={"resume": "s1"})
+    desk = WireBench(quirks.GEMINI, session={"resume": "s1"})
     desk.answer(0, {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}})
     desk.text("an old answer")
     desk.answer(1, {})
@@ -299,7 +299,7 @@ def test_old_turns_are_no_news() -> None:
 
 
 def test_leaving() -> None:
-    desk = LiveDesk()
+    desk = WireBench()
     desk.open({"sessionCapabilities": {"close": {}}})
     desk.wire.leave()
     (close,) = desk.collect()
@@ -331,7 +331,7 @@ def test_a_death_before_the_prompt_was_taken() -> None:
 
 
 def test_a_death_before_anything_tells_why() -> None:
-    desk = LiveDesk()
+    desk = WireBench()
     desk.end(ProcessExit(code=1, stderr_tail="error: unknown option '--acp'"))
     assert desk.recorder.error is not None
     assert desk.recorder.error.kind == "protocol_drift"

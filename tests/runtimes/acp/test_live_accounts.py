@@ -11,7 +11,7 @@ from bridle.process.spec import ProcessExit
 from bridle.runtimes.acp import quirks
 from bridle.runtimes.acp.live import CompactingWire
 from bridle.runtimes.history import Span, Spent
-from tests.runtimes.acp.live_support import LiveDesk, opened
+from tests.runtimes.acp.wire_bench import WireBench, opened
 
 # -- usage ----------------------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ def test_silence_keeps_its_own_reason() -> None:
 def test_the_cost_of_a_loaded_session() -> None:
     cost = {"amount": 0.5, "currency": "USD"}
     for row, expected in ((quirks.CLAUDE, 0.5), (quirks.OPENCODE, None)):
-        desk = LiveDesk(row, session={"resume": "s1"})
+        desk = WireBench(row, session={"resume": "s1"})
         desk.open()
         desk.prompt()
         desk.text("x")
@@ -116,7 +116,7 @@ MODELS: dict[str, Any] = {
 
 
 def test_a_prompt_waits_for_the_change_of_the_model() -> None:
-    desk = LiveDesk()
+    desk = WireBench()
     desk.open(**MODELS)
     desk.wire.set_model("big")
     (change,) = desk.collect()
@@ -131,7 +131,7 @@ def test_a_prompt_waits_for_the_change_of_the_model() -> None:
 
 
 def test_a_model_that_the_agent_refuses() -> None:
-    desk = LiveDesk()
+    desk = WireBench()
     desk.open(**MODELS)
     desk.wire.set_model("none")
     desk.collect()
@@ -155,7 +155,7 @@ def test_a_model_that_the_agent_refuses() -> None:
 
 
 def test_an_aborted_prompt_that_waited_is_never_sent() -> None:
-    desk = LiveDesk()
+    desk = WireBench()
     desk.open(**MODELS)
     desk.wire.set_model("big")
     desk.collect()
@@ -188,7 +188,7 @@ def test_images(tmp_path: Path) -> None:
     (sent,) = desk.prompt(images=(str(image),))
     assert [block["type"] for block in sent["params"]["prompt"]] == ["text", "image"]
     assert [each.taken for each in desk.deliveries] == [False, False]
-    blind = LiveDesk()
+    blind = WireBench()
     blind.open({})
     assert blind.prompt(images=(str(image),)) == []
     assert [each.taken for each in blind.deliveries] == [False]
@@ -197,7 +197,7 @@ def test_images(tmp_path: Path) -> None:
 # -- compaction -----------------------------------------------------------------------------------
 
 
-def compacting(desk: LiveDesk) -> CompactingWire:
+def compacting(desk: WireBench) -> CompactingWire:
     assert isinstance(desk.wire, CompactingWire)
     desk.wire.compact()
     (sent,) = desk.collect()

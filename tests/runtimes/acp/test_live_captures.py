@@ -7,8 +7,8 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.turns.wire import Question
-from tests.runtimes.acp.live_support import LiveDesk
-from tests.runtimes.acp.support import CAPTURES, Part, Played, parts, row_of, word
+from tests.runtimes.acp.captures import CAPTURES, Part, Played, parts, row_of, word
+from tests.runtimes.acp.wire_bench import WireBench
 
 
 def opening_of(part: Part, method: str) -> dict[str, Any] | None:
@@ -42,7 +42,7 @@ def turn_words(events: list[ev.Event]) -> list[str]:
 
 
 class Replay:
-    """A recorded conversation played through a `LiveDesk`."""
+    """A recorded conversation played through a `WireBench`."""
 
     def __init__(self, capture: str, conversation: list[Part]) -> None:
         first = conversation[0]
@@ -55,7 +55,7 @@ class Replay:
             "resume": how.get("sessionId"),
             "mode": mode["params"]["modeId"] if mode else None,
         }
-        self.desk = LiveDesk(row_of(capture), session=session)
+        self.desk = WireBench(row_of(capture), session=session)
         self._names = {
             said["id"]: said["method"]
             for part in conversation

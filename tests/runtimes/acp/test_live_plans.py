@@ -16,7 +16,7 @@ from bridle.runtimes.contract import Adapter, AdapterSettings
 from bridle.runtimes.registry import get_adapter
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, ModelSwitch
-from tests.runtimes.acp.test_plans import READY, SERVER, Desk, desk
+from tests.runtimes.acp.test_plans import READY, SERVER, PlanBench, desk
 
 __all__ = ["desk"]
 
@@ -33,12 +33,12 @@ MCP_BY_FILE: dict[str, Callable[[AcpPlan], str]] = {
 SERVERS = '{"mcpServers": {"files": {"command": "sh", "env": {"TOKEN": "a-secret-token-7"}}}}'
 
 
-def runtime_of(place: Desk, name: str) -> Adapter:
+def runtime_of(place: PlanBench, name: str) -> Adapter:
     cls = READY[name]
     return cls(AdapterSettings(binary=str(place.bin / cls.binary)))
 
 
-def plan_live(place: Desk, name: str, **options: Any) -> AcpPlan:
+def plan_live(place: PlanBench, name: str, **options: Any) -> AcpPlan:
     wanted = RunOptions(**{"prompt": "", "cwd": str(place.folder), **options})
     around = {"HOME": str(place.folder), "PATH": str(place.bin)}
     plan = as_live(runtime_of(place, name)).plan_live(wanted, around, "sid")
@@ -46,7 +46,7 @@ def plan_live(place: Desk, name: str, **options: Any) -> AcpPlan:
     return plan
 
 
-def first_words(place: Desk, name: str, facts: LiveFacts) -> list[dict[str, Any]]:
+def first_words(place: PlanBench, name: str, facts: LiveFacts) -> list[dict[str, Any]]:
     """What a wire that is built from `facts` says until its session is asked for."""
     recorder = Recorder(runtime=name, session_id="sid", options=RunOptions(prompt=""), drive="rpc")
     wire = as_live(runtime_of(place, name)).live_wire(facts, recorder)
@@ -58,7 +58,7 @@ def first_words(place: Desk, name: str, facts: LiveFacts) -> list[dict[str, Any]
 
 
 @each
-def test_features(name: str, desk: Desk) -> None:
+def test_features(name: str, desk: PlanBench) -> None:
     runtime = runtime_of(desk, name)
     features = runtime.features_of(runtime.dialect(None)[0])
     assert features.drives == ("print", "rpc")
@@ -68,7 +68,7 @@ def test_features(name: str, desk: Desk) -> None:
 
 
 @each
-def test_it_is_started_as_a_run_is_but_without_a_word(name: str, desk: Desk) -> None:
+def test_it_is_started_as_a_run_is_but_without_a_word(name: str, desk: PlanBench) -> None:
     live = plan_live(desk, name, model_server=SERVER)
     run = desk.plan(name, model_server=SERVER)
     assert live.spec.stdin is None
@@ -80,7 +80,7 @@ def test_it_is_started_as_a_run_is_but_without_a_word(name: str, desk: Desk) -> 
 
 
 @each
-def test_the_facts_hold_no_secret_and_are_all_a_wire_needs(name: str, desk: Desk) -> None:
+def test_the_facts_hold_no_secret_and_are_all_a_wire_needs(name: str, desk: PlanBench) -> None:
     plan = plan_live(desk, name, model_server=SERVER, mcp_config=SERVERS)
     assert plan.live is not None
     stored = msgspec.json.encode(plan.live)
@@ -107,7 +107,7 @@ def test_the_facts_hold_no_secret_and_are_all_a_wire_needs(name: str, desk: Desk
 
 
 @pytest.mark.parametrize("product", ["cline", "copilot", "gemini", "opencode"])
-def test_a_product_and_its_alias_are_one(product: str, desk: Desk) -> None:
+def test_a_product_and_its_alias_are_one(product: str, desk: PlanBench) -> None:
     """The same conversation under both names; a run of the product does not use the protocol."""
     alias = runtime_of(desk, f"{product}-acp")
     runtime = get_adapter(product)
@@ -131,7 +131,7 @@ def test_a_product_and_its_alias_are_one(product: str, desk: Desk) -> None:
 
 
 @each
-def test_a_resumed_conversation_loads_its_session(name: str, desk: Desk) -> None:
+def test_a_resumed_conversation_loads_its_session(name: str, desk: PlanBench) -> None:
     plan = plan_live(desk, name, resume="old-one")
     assert plan.live is not None
     assert plan.live.resume == "old-one"
@@ -140,7 +140,7 @@ def test_a_resumed_conversation_loads_its_session(name: str, desk: Desk) -> None
     assert (load["method"], load["params"]["sessionId"]) == ("session/load", "old-one")
 
 
-def test_clocks_and_prompts_play_no_part(desk: Desk) -> None:
+def test_clocks_and_prompts_play_no_part(desk: PlanBench) -> None:
     plan = plan_live(desk, "opencode-acp", prompt="x", images=("none.png",))
     assert plan.session.prompt[0]["text"] == ""
     assert plan.session.silence_timeout is None
@@ -150,7 +150,7 @@ def test_clocks_and_prompts_play_no_part(desk: Desk) -> None:
         plan_live(desk, "opencode-acp", max_turns=3)
 
 
-def test_what_nobody_reads_is_not_asked_for(desk: Desk) -> None:
+def test_what_nobody_reads_is_not_asked_for(desk: PlanBench) -> None:
     assert desk.plan("gemini-acp").spec.watch_stderr
     plan = plan_live(desk, "gemini-acp")
     assert not plan.spec.watch_stderr
@@ -158,14 +158,14 @@ def test_what_nobody_reads_is_not_asked_for(desk: Desk) -> None:
     assert desk.plan("gemini-acp").session.silence_timeout == 90
 
 
-def test_claude_keeps_its_system_prompt(desk: Desk) -> None:
+def test_claude_keeps_its_system_prompt(desk: PlanBench) -> None:
     plan = plan_live(desk, "claude-acp", append_system_prompt="Be brief.")
     assert plan.live is not None
     _, new = first_words(desk, "claude-acp", plan.live)
     assert new["params"]["_meta"] == {"systemPrompt": {"append": "Be brief."}}
 
 
-def test_another_server_for_the_same_account(desk: Desk) -> None:
+def test_another_server_for_the_same_account(desk: PlanBench) -> None:
     """Cline keeps its service in a file, which must not be the one of the process before."""
     account = desk.folder / "account"
     account.mkdir()

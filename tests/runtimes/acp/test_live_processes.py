@@ -12,8 +12,8 @@ from bridle.core.options import RunOptions
 from bridle.process.process_tree import marked_processes
 from bridle.runtimes.registry import get_adapter
 from bridle.turns.wire import Outgoing
-from tests.runtimes.acp.live_support import order_problems
 from tests.runtimes.acp.test_processes import CONFIG, agent, declare
+from tests.runtimes.acp.wire_bench import order_problems
 from tests.support.conversation import AttachedConversation
 from tests.support.live import DEADLINE, conversing, last_end, say
 from tests.support.replaying import record_wires

@@ -19,9 +19,8 @@ from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.usage import Usage
 from bridle.process.process_tree import marked_processes
-from bridle.runtimes.acp.adapter import AcpAdapter
-from bridle.runtimes.contract import AdapterSettings
 from bridle.testing import ScriptedModel
+from bridle.testing.bench import AgentBench
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import (
     CompactionControl,
@@ -31,15 +30,14 @@ from bridle.turns.wire import (
     Outgoing,
     Question,
 )
-from tests.runtimes.acp.live_support import order_problems
-from tests.runtimes.acp.support import short, word
-from tests.runtimes.acp.test_real import AGENTS, Place, environment, place
+from tests.runtimes.acp.captures import short, word
+from tests.runtimes.acp.test_real import AGENTS, agent, bench
+from tests.runtimes.acp.wire_bench import order_problems
 from tests.support.conversation import AttachedConversation
 from tests.support.live import DEADLINE, conversing, last_end, say
-from tests.support.real_cli import real_cli
 from tests.support.replaying import record_wires
 
-__all__ = ["place"]
+__all__ = ["bench"]
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(240)]
 
@@ -55,23 +53,18 @@ PNG = (
 )
 
 
-def runtime_of(name: str) -> AcpAdapter:
-    cls, package, version = AGENTS[name]
-    return cls(AdapterSettings(binary=str(real_cli(package, version))))
-
-
-def account_of(place: Place) -> Path:
-    account = place.home / "account"
+def account_of(bench: AgentBench) -> Path:
+    account = bench.home / "account"
     account.mkdir(exist_ok=True)
     return account
 
 
-def options_of(place: Place, model: ScriptedModel, **more: Any) -> RunOptions:
+def options_of(bench: AgentBench, model: ScriptedModel, **more: Any) -> RunOptions:
     wanted: dict[str, Any] = {
         "prompt": "",
-        "cwd": str(place.repo),
+        "cwd": str(bench.work),
         "permission_mode": "bypass",
-        "account_dir": str(account_of(place)),
+        "account_dir": str(account_of(bench)),
         "model_server": ModelServer(url=model.url, api_key="bridle-scripted-key"),
     }
     return RunOptions(**{**wanted, **more})
@@ -104,10 +97,10 @@ def sleepers(talk: AttachedConversation) -> list[int]:
     return found
 
 
-def abort_in_a_tool(talk: AttachedConversation, place: Place) -> ev.AgentEnd:
+def abort_in_a_tool(talk: AttachedConversation, bench: AgentBench) -> ev.AgentEnd:
     """Prompt, wait until the tool's command runs, abort: no process of it may be left."""
     send(talk, "Run it, please.")
-    pump_until(talk, lambda: (place.repo / "started").exists() and bool(sleepers(talk)))
+    pump_until(talk, lambda: (bench.work / "started").exists() and bool(sleepers(talk)))
     talk.abort()
     talk.wait_ready(DEADLINE)
     pump_until(talk, lambda: not sleepers(talk))
@@ -120,9 +113,9 @@ def goodbye(talk: AttachedConversation) -> None:
     assert order_problems(talk.events) == []
 
 
-def older(place: Place) -> None:
+def older(bench: AgentBench) -> None:
     """Make Gemini's sessions older by a minute or more: it loses those that it loads at once."""
-    for path in account_of(place).rglob("chats/session-*.jsonl"):
+    for path in account_of(bench).rglob("chats/session-*.jsonl"):
         path.rename(path.with_name(f"session-2026-01-01T00-00-{path.name[-14:]}"))
 
 
@@ -150,16 +143,16 @@ LAST = {"text": "I said Bridle.", "usage": usage(600)}
 
 
 @pytest.mark.parametrize("name", sorted(AGENTS))
-def test_turns_an_abort_and_a_new_process(name: str, place: Place) -> None:
-    runtime = runtime_of(name)
+def test_turns_an_abort_and_a_new_process(name: str, bench: AgentBench) -> None:
+    runtime = agent(bench, name)
     logs = record_wires(runtime)
     with ScriptedModel([ONE, WORK, DONE, WAIT, AGAIN, LAST]) as model:
-        options = options_of(place, model)
-        with conversing(runtime, options, environment(place, name)) as talk:
+        options = options_of(bench, model)
+        with conversing(runtime, options, bench.env) as talk:
             native = talk.recorder.native_session_id
             say(talk, "Who are you?")
             done = say(talk, "Write the file.")
-            assert abort_in_a_tool(talk, place).status == "aborted"
+            assert abort_in_a_tool(talk, bench).status == "aborted"
             say(talk, "Still there?")
             talk.abort("nothing runs")
             goodbye(talk)
@@ -171,14 +164,14 @@ def test_turns_an_abort_and_a_new_process(name: str, place: Place) -> None:
             counted(500, 2),
             counted(500),
         ]
-        assert (place.repo / "made.txt").read_text() == "hello"
+        assert (bench.work / "made.txt").read_text() == "hello"
         begin, end = (talk.events.index(each) for each in (ends(talk)[0], done))
         turn = [word(event) for event in talk.events[begin + 1 : end]]
         seen = [each for each in short(turn) if each != "tool_execution_update"]
         assert seen == ["state", "agent_start", *MESSAGE, *TOOL, *MESSAGE, "usage"]
-        older(place)
-        again = options_of(place, model, resume=native)
-        with conversing(runtime, again, environment(place, name)) as talk:
+        older(bench)
+        again = options_of(bench, model, resume=native)
+        with conversing(runtime, again, bench.env) as talk:
             assert talk.recorder.native_session_id == native
             last = say(talk, "Who did you say you are?")
             goodbye(talk)
@@ -196,14 +189,14 @@ def test_turns_an_abort_and_a_new_process(name: str, place: Place) -> None:
 
 
 @fully
-def test_a_copy_goes_on_and_its_source_stays_as_it_was(name: str, place: Place) -> None:
-    runtime = runtime_of(name)
+def test_a_copy_goes_on_and_its_source_stays_as_it_was(name: str, bench: AgentBench) -> None:
+    runtime = agent(bench, name)
     logs = record_wires(runtime)
     texts = ("My name is Bridle.", "In the copy.", "Here again.", "Of the copy.")
     with ScriptedModel([{"text": text, "usage": usage(100)} for text in texts]) as model:
 
         def talked(said: str, **options: Any) -> tuple[str, ev.AgentEnd, str]:
-            with conversing(runtime, options_of(place, model, **options), around) as talk:
+            with conversing(runtime, options_of(bench, model, **options), around) as talk:
                 end = say(talk, said)
                 native = talk.recorder.native_session_id or ""
                 assert talk.recorder.usage == end.usage == counted(100)
@@ -213,7 +206,7 @@ def test_a_copy_goes_on_and_its_source_stays_as_it_was(name: str, place: Place) 
                 goodbye(talk)
             return native, end, str(model.requests[-1].body)
 
-        around = environment(place)
+        around = bench.env
         source, first, _ = talked("Who are you?")
         fork = {"resume": source, "provider_options": {"fork": True}}
         copy, second, sent = talked("Ask the copy.", **fork)
@@ -240,9 +233,9 @@ def test_a_copy_goes_on_and_its_source_stays_as_it_was(name: str, place: Place) 
     [*((name, False) for name in sorted(AGENTS)), *((name, True) for name in sorted(FULL))],
 )
 def test_a_session_that_never_was_is_refused(
-    name: str, fork: bool, place: Place, monkeypatch: pytest.MonkeyPatch
+    name: str, fork: bool, bench: AgentBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runtime = runtime_of(name)
+    runtime = agent(bench, name)
     unknown = "ses_nonesuch" if name == "opencode-acp" else new_session_id()
     recorders: list[Recorder] = []
     build = runtime.live_wire
@@ -253,9 +246,9 @@ def test_a_session_that_never_was_is_refused(
 
     monkeypatch.setattr(runtime, "live_wire", building)
     with ScriptedModel([ONE]) as model:
-        options = options_of(place, model, resume=unknown, provider_options={"fork": fork})
+        options = options_of(bench, model, resume=unknown, provider_options={"fork": fork})
         with pytest.raises(TimedOut, match="gone"):  # noqa: SIM117 (the inner one is what fails)
-            with conversing(runtime, options, environment(place, name)):
+            with conversing(runtime, options, bench.env):
                 pytest.fail("it must not get ready")
     (recorder,) = recorders
     assert recorder.stop_requested is not None
@@ -267,13 +260,13 @@ def test_a_session_that_never_was_is_refused(
 
 
 @fully
-def test_aborted_words_failures_and_a_death(name: str, place: Place) -> None:
+def test_aborted_words_failures_and_a_death(name: str, bench: AgentBench) -> None:
     slow = {"text": "word " * 400, "chunks": 400, "fault": {"slow": 0.2}}
     broken = {"fault": {"kind": "bad_request", "times": 1}}
-    runtime = runtime_of(name)
+    runtime = agent(bench, name)
     logs = record_wires(runtime)
     with ScriptedModel([slow, broken, ONE, WAIT, LAST]) as model:
-        with conversing(runtime, options_of(place, model), environment(place)) as talk:
+        with conversing(runtime, options_of(bench, model), bench.env) as talk:
             native = talk.recorder.native_session_id
             taken = send(talk, "Tell me a long story.")
             talk.wait(lambda: "text_delta" in map(word, talk.events), DEADLINE)
@@ -283,7 +276,7 @@ def test_aborted_words_failures_and_a_death(name: str, place: Place) -> None:
             good = say(talk, "This will not.")
             assert talk.deliveries[taken].taken
             send(talk, "Now wait.")
-            pump_until(talk, lambda: (place.repo / "started").exists())
+            pump_until(talk, lambda: (bench.work / "started").exists())
             assert talk.process.pid is not None
             os.kill(talk.process.pid, signal.SIGKILL)
             talk.wait(lambda: talk.recorder.state == "failed", DEADLINE)
@@ -297,8 +290,8 @@ def test_aborted_words_failures_and_a_death(name: str, place: Place) -> None:
         assert (last.kind, "SIGKILL" in last.message) == ("crashed", True)
         assert order_problems(talk.events) == []
         assert marked_processes(talk.recorder.session_id) == []
-        again = options_of(place, model, resume=native)
-        with conversing(runtime, again, environment(place)) as talk:
+        again = options_of(bench, model, resume=native)
+        with conversing(runtime, again, bench.env) as talk:
             assert talk.recorder.native_session_id == native
             assert say(talk, "What was it?").status == "completed"
         assert "This will not." in str(model.requests[-1].body)
@@ -306,7 +299,7 @@ def test_aborted_words_failures_and_a_death(name: str, place: Place) -> None:
 
 
 @fully
-def test_permission_is_asked(name: str, place: Place) -> None:
+def test_permission_is_asked(name: str, bench: AgentBench) -> None:
     asked: list[Question] = []
 
     def first_yes_then_no(question: Question) -> tuple[bool, str, str]:
@@ -319,17 +312,17 @@ def test_permission_is_asked(name: str, place: Place) -> None:
         {"text": "I may not."},
         {"text": "Still here."},
     ]
-    runtime = runtime_of(name)
+    runtime = agent(bench, name)
     logs = record_wires(runtime)
     with ScriptedModel(script) as model:
-        options = options_of(place, model, permission_mode="ask")
-        with conversing(runtime, options, environment(place), first_yes_then_no) as talk:
+        options = options_of(bench, model, permission_mode="ask")
+        with conversing(runtime, options, bench.env, first_yes_then_no) as talk:
             say(talk, "Make two files.")
             after = say(talk, "Go on.")
             goodbye(talk)
     assert [question.args for question in asked if not question.args] == []
-    assert (place.repo / "one.txt").exists()
-    assert not (place.repo / "two.txt").exists()
+    assert (bench.work / "one.txt").exists()
+    assert not (bench.work / "two.txt").exists()
     decided = [event for event in talk.events if isinstance(event, ev.PermissionDecision)]
     assert [event.decision for event in decided] == ["allow", "deny"]
     tools = [event for event in talk.events if isinstance(event, ev.ToolExecutionEnd)]
@@ -341,13 +334,13 @@ def test_permission_is_asked(name: str, place: Place) -> None:
 
 
 @fully
-def test_an_image_and_a_megabyte(name: str, place: Place) -> None:
-    image = place.repo / "a.png"
+def test_an_image_and_a_megabyte(name: str, bench: AgentBench) -> None:
+    image = bench.work / "a.png"
     image.write_bytes(PNG)
     script = [{"text": "A dot."}, {"text": "So much."}]
     with ScriptedModel(script) as model:
-        runtime = runtime_of(name)
-        with conversing(runtime, options_of(place, model), environment(place)) as talk:
+        runtime = agent(bench, name)
+        with conversing(runtime, options_of(bench, model), bench.env) as talk:
             assert say(talk, "What is it?", images=(str(image),)).text == "A dot."
             assert "iVBORw0KGgo" in str(model.requests[-1].body)
             long = "begin " + "x" * 1_000_000 + " end"
@@ -357,17 +350,17 @@ def test_an_image_and_a_megabyte(name: str, place: Place) -> None:
 
 
 @fully
-def test_another_model(name: str, place: Place) -> None:
+def test_another_model(name: str, bench: AgentBench) -> None:
     chosen, shown = "haiku", "haiku"
     if name == "opencode-acp":
         chosen = shown = "scripted/other"
-        folder = account_of(place) / "config" / "opencode"
+        folder = account_of(bench) / "config" / "opencode"
         folder.mkdir(parents=True)
         text = '{"provider": {"scripted": {"models": {"other": {"name": "Other"}}}}}'
         (folder / "opencode.json").write_text(text)
     with ScriptedModel([{"text": "One."}, {"text": "Two."}, {"text": "Three."}]) as model:
-        runtime = runtime_of(name)
-        with conversing(runtime, options_of(place, model), environment(place)) as talk:
+        runtime = agent(bench, name)
+        with conversing(runtime, options_of(bench, model), bench.env) as talk:
             say(talk, "First.")
             before = talk.recorder.model
             assert isinstance(talk.wire, ModelSwitch)
@@ -382,11 +375,11 @@ def test_another_model(name: str, place: Place) -> None:
 
 
 @fully
-def test_the_context_is_shortened(name: str, place: Place) -> None:
-    runtime = runtime_of(name)
+def test_the_context_is_shortened(name: str, bench: AgentBench) -> None:
+    runtime = agent(bench, name)
     logs = record_wires(runtime)
     with ScriptedModel([{"text": "One."}, {"text": "Two."}, {"text": "Three."}]) as model:
-        with conversing(runtime, options_of(place, model), environment(place)) as talk:
+        with conversing(runtime, options_of(bench, model), bench.env) as talk:
             say(talk, "The first question.")
             say(talk, "The second question.")
             assert "The first question." in str(model.requests[-1].body)
@@ -403,7 +396,7 @@ def test_the_context_is_shortened(name: str, place: Place) -> None:
     logs.check_repeatable()
 
 
-def test_claude_goes_on_by_itself(place: Place) -> None:
+def test_claude_goes_on_by_itself(bench: AgentBench) -> None:
     """A task in the background ends between two prompts, and Claude says so: a turn of its own."""
     args = {"command": "sleep 1; echo over", "run_in_background": True, "description": "wait"}
     script = [
@@ -412,10 +405,10 @@ def test_claude_goes_on_by_itself(place: Place) -> None:
         {"text": "It has ended."},
         {"text": "Yes."},
     ]
-    runtime = runtime_of("claude-acp")
+    runtime = agent(bench, "claude-acp")
     logs = record_wires(runtime)
     with ScriptedModel(script) as model:
-        with conversing(runtime, options_of(place, model), environment(place)) as talk:
+        with conversing(runtime, options_of(bench, model), bench.env) as talk:
             say(talk, "Run it in the background.")
             pump_until(talk, lambda: len(ends(talk)) == 2)
             assert talk.recorder.is_ready

@@ -10,13 +10,13 @@ from bridle.core.errors import Aborted
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.acp import quirks
 from bridle.runtimes.gemini.stream import GeminiLog
-from tests.runtimes.acp.support import Desk, Message, update
+from tests.runtimes.acp.captures import Message, RunBench, update
 
 CAN = {"loadSession": True, "sessionCapabilities": {"close": {}}}
 
 
 def test_the_steps_of_a_session() -> None:
-    desk = Desk()
+    desk = RunBench()
     assert desk.answer(0, {"protocolVersion": 1, "agentCapabilities": CAN}) == [
         {
             "jsonrpc": "2.0",
@@ -37,7 +37,7 @@ def test_the_steps_of_a_session() -> None:
 
 
 def test_mode_and_model_are_set_before_the_prompt() -> None:
-    desk = Desk(session={"mode": "auto", "model": "big"})
+    desk = RunBench(session={"mode": "auto", "model": "big"})
     desk.answer(0, {"protocolVersion": 1})
     told = {
         "modes": {"currentModeId": "read-only", "availableModes": [{"id": "auto"}]},
@@ -56,7 +56,7 @@ def test_mode_and_model_are_set_before_the_prompt() -> None:
 
 
 def test_a_model_by_the_older_way() -> None:
-    desk = Desk(session={"model": "big"})
+    desk = RunBench(session={"model": "big"})
     desk.answer(0, {"protocolVersion": 1})
     (sent,) = desk.answer(1, {"sessionId": "s1", "models": {"currentModelId": "small"}})
     assert (sent["method"], sent["params"]["modelId"]) == ("session/set_model", "big")
@@ -79,7 +79,7 @@ def test_a_model_by_the_older_way() -> None:
 def test_what_an_agent_cannot_do_ends_the_run(
     session: dict[str, Any], told: dict[str, Any], words: str
 ) -> None:
-    desk = Desk(session=session)
+    desk = RunBench(session=session)
     assert desk.answer(0, told) == []
     result = desk.end()
     assert result.error is not None
@@ -87,7 +87,7 @@ def test_what_an_agent_cannot_do_ends_the_run(
 
 
 def test_a_session_that_is_gone_is_refused() -> None:
-    desk = Desk(session={"resume": "s0"})
+    desk = RunBench(session={"resume": "s0"})
     (load,) = desk.answer(0, {"protocolVersion": 1, "agentCapabilities": CAN})
     assert load["params"]["sessionId"] == "s0"
     desk.answer(1, code=-32002, message="Resource not found: s0")
@@ -99,8 +99,8 @@ def test_a_session_that_is_gone_is_refused() -> None:
 def test_a_copy_is_proved_or_refused() -> None:
     can: dict[str, Any] = {"sessionCapabilities": {"fork": {}}}
 
-    def forked(opened: Any, told: Any = can) -> Desk:
-        desk = Desk(session={"resume": "s0", "fork": True})
+    def forked(opened: Any, told: Any = can) -> RunBench:
+        desk = RunBench(session={"resume": "s0", "fork": True})
         sent = desk.answer(0, {"protocolVersion": 1, "agentCapabilities": told})
         if sent:
             assert sent[0]["method"] == "session/fork"
@@ -124,7 +124,7 @@ def test_a_copy_is_proved_or_refused() -> None:
 
 
 def test_a_replay_that_goes_on_after_the_answer_is_waited_for() -> None:
-    desk = Desk(quirks.GEMINI, session={"resume": "s1"})
+    desk = RunBench(quirks.GEMINI, session={"resume": "s1"})
     desk.answer(0, {"protocolVersion": 1, "agentCapabilities": CAN})
     assert desk.answer(1, {}) == []
     desk.text("an old answer")
@@ -155,7 +155,7 @@ def test_a_replay_that_goes_on_after_the_answer_is_waited_for() -> None:
     ],
 )
 def test_errors_of_a_prompt(error: dict[str, Any], kind: str) -> None:
-    desk = Desk()
+    desk = RunBench()
     desk.open()
     desk.answer(2, **error)
     result = desk.end()
@@ -175,7 +175,7 @@ def test_errors_of_a_prompt(error: dict[str, Any], kind: str) -> None:
     ],
 )
 def test_stop_reasons_that_are_no_success(reason: str, kind: str) -> None:
-    desk = Desk()
+    desk = RunBench()
     desk.open()
     desk.text("half")
     desk.answer(2, {"stopReason": reason})
@@ -185,7 +185,7 @@ def test_stop_reasons_that_are_no_success(reason: str, kind: str) -> None:
 
 
 def test_a_turn_that_brings_nothing_is_a_failure() -> None:
-    desk = Desk()
+    desk = RunBench()
     desk.open()
     desk.update("session_info_update")
     desk.answer(2, {"stopReason": "end_turn"})
@@ -200,7 +200,7 @@ def test_an_error_that_looks_like_text_needs_a_silent_model_or_known_words() -> 
         ("Error: is what the program printed.", 20, "completed"),
         ("Error: Could not connect to local model provider", 20, "failed"),
     ):
-        desk = Desk(quirks.COPILOT)
+        desk = RunBench(quirks.COPILOT)
         desk.open()
         desk.text(text)
         usage = {"inputTokens": output, "outputTokens": output}
@@ -209,7 +209,7 @@ def test_an_error_that_looks_like_text_needs_a_silent_model_or_known_words() -> 
 
 
 def test_unknown_calls_are_refused_at_once() -> None:
-    desk = Desk()
+    desk = RunBench()
     desk.open()
     for method in ("fs/read_text_file", "terminal/create", "_vendor/thing"):
         call: Message = {"jsonrpc": "2.0", "id": "a-7", "method": method, "params": {}}
@@ -237,7 +237,7 @@ def test_unknown_calls_are_refused_at_once() -> None:
     ],
 )
 def test_what_nobody_knows_is_kept_and_ends_nothing(line: bytes) -> None:
-    desk = Desk()
+    desk = RunBench()
     desk.say(line)
     desk.open()
     desk.text("be")
@@ -250,7 +250,7 @@ def test_what_nobody_knows_is_kept_and_ends_nothing(line: bytes) -> None:
 
 
 def test_updates_of_another_session_are_kept_apart() -> None:
-    desk = Desk()
+    desk = RunBench()
     desk.open()
     desk.say(update("other", "agent_message_chunk", content={"type": "text", "text": "x"}))
     desk.text("ours")
@@ -260,7 +260,7 @@ def test_updates_of_another_session_are_kept_apart() -> None:
 
 
 def test_odd_values_inside_an_update_are_taken() -> None:
-    desk = Desk()
+    desk = RunBench()
     desk.open()
     desk.update("tool_call", toolCallId="t", title="x", kind="weird", status="exotic")
     desk.text("done")
@@ -271,7 +271,7 @@ def test_odd_values_inside_an_update_are_taken() -> None:
 
 
 def test_an_answer_of_the_wrong_shape_ends_the_run() -> None:
-    desk = Desk()
+    desk = RunBench()
     desk.answer(0, {"protocolVersion": "one"})
     assert desk.recorder.input_done
     result = desk.end()
@@ -291,7 +291,7 @@ def test_an_answer_of_the_wrong_shape_ends_the_run() -> None:
     ],
 )
 def test_permission_is_answered_by_kind(allowed: bool, kinds: list[str], chosen: str) -> None:
-    desk = Desk()
+    desk = RunBench()
     desk.open()
     options = [{"optionId": f"id-{kind}", "kind": kind, "name": kind} for kind in kinds]
     call = {"toolCallId": "t", "title": "Remove it", "kind": "delete"}
@@ -307,7 +307,7 @@ def test_permission_is_answered_by_kind(allowed: bool, kinds: list[str], chosen:
 
 def test_a_question_names_what_only_the_request_tells() -> None:
     """OpenCode may ask before it has told the command anywhere else."""
-    desk = Desk(agent=quirks.OPENCODE)
+    desk = RunBench(agent=quirks.OPENCODE)
     desk.open()
     told = {"toolCallId": "t", "title": "bash", "kind": "execute", "status": "pending"}
     desk.update("tool_call", **told, rawInput={"cwd": "/repo"})
@@ -322,7 +322,7 @@ def test_a_question_names_what_only_the_request_tells() -> None:
 
 
 def test_clocks() -> None:
-    desk = Desk(session={"start_timeout": 5.0, "silence_timeout": 7.0})
+    desk = RunBench(session={"start_timeout": 5.0, "silence_timeout": 7.0})
     patience = desk.recorder.patience
     assert patience is not None
     assert (patience.seconds, "initialize" in str(patience.error)) == (5.0, True)
@@ -349,7 +349,7 @@ LIMIT = (
 
 @pytest.mark.parametrize("told", [LIMIT, ()])
 def test_silence_has_the_reason_that_the_log_tells_at_the_end(told: tuple[bytes, ...]) -> None:
-    desk = Desk(quirks.GEMINI, log=GeminiLog())
+    desk = RunBench(quirks.GEMINI, log=GeminiLog())
     desk.open()
     patience = desk.recorder.patience
     assert patience is not None
@@ -364,7 +364,7 @@ def test_silence_has_the_reason_that_the_log_tells_at_the_end(told: tuple[bytes,
 
 
 def test_a_failed_call_in_the_log_does_not_replace_another_reason() -> None:
-    desk = Desk(quirks.GEMINI, log=GeminiLog())
+    desk = RunBench(quirks.GEMINI, log=GeminiLog())
     desk.open()
     desk.recorder.fail(Aborted("enough"))
     for line in LIMIT:
@@ -375,7 +375,7 @@ def test_a_failed_call_in_the_log_does_not_replace_another_reason() -> None:
 
 
 def test_thoughts_without_a_heading_lose_its_empty_place() -> None:
-    desk = Desk(quirks.GEMINI)
+    desk = RunBench(quirks.GEMINI)
     desk.open()
     for text in ("****\nI think", "****\nso."):
         desk.update("agent_thought_chunk", content={"type": "text", "text": text})
@@ -390,16 +390,16 @@ def test_a_death_before_anything_tells_why() -> None:
         ("Error: No authentication information found.", "not_authenticated"),
         ("Error: something else", "crashed"),
     ):
-        result = Desk().end(ProcessExit(code=1, stderr_tail=stderr))
+        result = RunBench().end(ProcessExit(code=1, stderr_tail=stderr))
         assert result.error is not None
         assert result.error.kind == kind
-    result = Desk().end(ProcessExit(code=0))
+    result = RunBench().end(ProcessExit(code=0))
     assert result.error is not None
     assert result.error.kind == "protocol_drift"
 
 
 def test_a_death_in_the_turn_is_a_crash_with_the_last_words() -> None:
-    desk = Desk()
+    desk = RunBench()
     desk.open()
     desk.text("half")
     result = desk.end(ProcessExit(code=3, stderr_tail="segfault"))
@@ -409,7 +409,7 @@ def test_a_death_in_the_turn_is_a_crash_with_the_last_words() -> None:
 
 
 def test_a_sub_agents_steps_belong_to_its_tool() -> None:
-    desk = Desk(quirks.CLAUDE)
+    desk = RunBench(quirks.CLAUDE)
     desk.open()
     desk.update("tool_call", toolCallId="t", title="Task", status="pending", rawInput={"p": 1})
     inner = {"claudeCode": {"parentToolUseId": "t"}}
@@ -424,7 +424,7 @@ def test_a_sub_agents_steps_belong_to_its_tool() -> None:
 
 
 def test_message_ids_part_messages() -> None:
-    desk = Desk()
+    desk = RunBench()
     desk.open()
     desk.text("one", messageId="a")
     desk.text(" more", messageId="a")

@@ -1,8 +1,6 @@
 """The real Aider against the scripted model."""
 
 import json
-import subprocess
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,55 +9,70 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.options import HooksDef, OverlayContent, Provider
 from bridle.core.usage import Usage
-from bridle.process.process_tree import marked_processes
 from bridle.runtimes import deployment
 from bridle.runtimes.aider import AiderRuntime
 from bridle.testing import ScriptedModel
-from tests.runtimes.agents import Place, snapshot
-from tests.runtimes.aider.support import EDIT, kinds, place, prepare_real, run_real
+from bridle.testing.bench import AgentBench, AgentRun
+from tests.runtimes.aider.captures import EDIT, known_steps
+from tests.support.real_cli import newest
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(240)]
-
-__all__ = ["place"]
 
 MESSAGE = ["message_start", "text_start", "text_delta", "text_end", "message_end"]
 BEGIN = ["session_start", "state", "agent_start"]
 END = ["usage", "agent_end", "state", "session_end"]
 
 
+@pytest.fixture
+def bench(bench: AgentBench) -> AgentBench:
+    """A repository with one file under version control."""
+    (bench.work / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+    bench.git("add", ".")
+    bench.git("commit", "-qm", "begin")
+    return bench
+
+
+def run_real(bench: AgentBench, model: ScriptedModel | None = None, /, **options: Any) -> AgentRun:
+    return bench.run(newest("aider"), model, **{"prompt": "Mend the sum in calc.py.", **options})
+
+
 def said(model: ScriptedModel) -> str:
     return json.dumps([request.body for request in model.requests], ensure_ascii=False)
 
 
-def test_an_edit(place: Place) -> None:
-    (place.home / ".gitconfig").write_text("[user]\n  name = T\n")
-    before = snapshot(place.home)
-    git_config = (place.repo / ".git" / "config").read_bytes()
+def test_an_edit(bench: AgentBench) -> None:
+    (bench.home / ".gitconfig").write_text("[user]\n  name = T\n")
+    before = bench.files()
+    git_config = (bench.work / ".git" / "config").read_bytes()
     usage = {"input_tokens": 1234, "output_tokens": 56, "cache_read_tokens": 30}
-    (place.repo / "AGENTS.md").write_text("The word is rowan.\n")
-    hooks = HooksDef(agent_name="a", capability="builder", worktree_path=str(place.repo))
-    deployment.deploy(AiderRuntime(), str(place.repo), OverlayContent(content="And damson."), hooks)
+    (bench.work / "AGENTS.md").write_text("The word is rowan.\n")
+    hooks = HooksDef(agent_name="a", capability="builder", worktree_path=str(bench.work))
+    deployment.deploy(AiderRuntime(), str(bench.work), OverlayContent(content="And damson."), hooks)
     reply = f"{EDIT}\nORCHESTRA_COMPLETE"
     with ScriptedModel([{"text": reply, "usage": usage}]) as model:
-        outcome = run_real(place, model, append_system_prompt="And quince.")
+        outcome = run_real(bench, model, append_system_prompt="And quince.")
         model.assert_finished()
         told = said(model)
     result = outcome.result
-    assert kinds(outcome.events) == [
+    assert known_steps(outcome.events) == [
         *(*BEGIN, *MESSAGE, "tool_execution_start", "tool_execution_end", *END)
     ]
     assert (result.status, result.exit_code, result.error) == ("completed", 0, None)
     assert result.usage == Usage(input_tokens=1264, output_tokens=56)
     assert (result.text, result.marker_detected) == (reply, True)
     assert (result.model, result.runtime_version) == ("openai/gpt-4o", "0.86.2")
-    assert "return a + b" in (place.repo / "calc.py").read_text()
+    assert "return a + b" in (bench.work / "calc.py").read_text()
     assert all(word in told for word in ("rowan", "damson", "quince", "Mend the sum"))
-    assert snapshot(place.home) == before
-    assert (place.repo / ".git" / "config").read_bytes() == git_config
-    status = subprocess.run(
-        ["git", "status", "--short"], cwd=place.repo, capture_output=True, text=True, check=True
-    ).stdout
-    assert status.split() == ["M", "calc.py", "??", ".aider.tags.cache.v4/", "??", "AGENTS.md"]
+    assert bench.files() == before
+    assert (bench.work / ".git" / "config").read_bytes() == git_config
+    assert bench.git("status", "--short").split() == [
+        "M",
+        "calc.py",
+        "??",
+        ".aider.tags.cache.v4/",
+        "??",
+        "AGENTS.md",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -73,63 +86,54 @@ def test_an_edit(place: Place) -> None:
         ({"text": "Cut.", "stop_reason": "max_tokens"}, "context_overflow", 0),
     ],
 )
-def test_faults(place: Place, turn: dict[str, Any], kind: str, retried: int) -> None:
+def test_faults(bench: AgentBench, turn: dict[str, Any], kind: str, retried: int) -> None:
     with ScriptedModel([turn]) as model:
-        outcome = run_real(place, model, prompt="Hello.", provider_options={"max_retries": 1})
-    assert (outcome.kind, kinds(outcome.events).count("retry")) == (kind, retried)
-    assert kinds(outcome.events)[-5:] == ["error", *END]
+        outcome = run_real(bench, model, prompt="Hello.", provider_options={"max_retries": 1})
+    assert (outcome.error_kind, known_steps(outcome.events).count("retry")) == (kind, retried)
+    assert known_steps(outcome.events)[-5:] == ["error", *END]
     assert outcome.result.error is not None
     assert outcome.result.error.hint
 
 
-def test_a_refused_connection_ends(place: Place) -> None:
+def test_a_refused_connection_ends(bench: AgentBench) -> None:
     with ScriptedModel([{"text": "x"}]) as model:
         model.stop()
-        outcome = run_real(place, model, prompt="Hello.", provider_options={"max_retries": 1})
-    assert outcome.kind == "unavailable"
+        outcome = run_real(bench, model, prompt="Hello.", provider_options={"max_retries": 1})
+    assert outcome.error_kind == "unavailable"
 
 
-def test_a_stop_leaves_nothing(place: Place) -> None:
+def test_a_stop_leaves_nothing(bench: AgentBench) -> None:
     """Aider runs a command after its edit; the run is stopped while that sleeps."""
     options = {"test_cmd": "touch started; sleep 77 & sleep 77; wait"}
     with ScriptedModel([{"text": EDIT}]) as model:
-        prepared = prepare_real(place, model, provider_options=options)
-        watching = threading.Event()
-
-        def stop_when_started() -> None:
-            for _ in range(900):
-                if (place.repo / "started").exists() or watching.wait(0.1):
-                    break
-            prepared.run.abort("enough")
-
-        thread = threading.Thread(target=stop_when_started)
-        thread.start()
-        events = list(prepared.run.events())
-        watching.set()
-        thread.join()
-    assert (place.repo / "started").exists()
-    assert prepared.run.result.status == "aborted"
-    assert kinds(events)[-5:] == ["error", *END]
-    assert marked_processes(prepared.plan.session_id) == []
+        outcome = run_real(
+            bench,
+            model,
+            provider_options=options,
+            stop_when=(bench.work / "started").exists,
+        )
+    assert (bench.work / "started").exists()
+    assert outcome.result.status == "aborted"
+    assert known_steps(outcome.events)[-5:] == ["error", *END]
 
 
-def test_the_users_own_home_and_a_conversation_that_goes_on(place: Place) -> None:
+def test_the_users_own_home_and_a_conversation_that_goes_on(bench: AgentBench) -> None:
     """With the user's configuration in force and unchanged, and a provider beside it."""
-    (place.home / ".aider.conf.yml").write_text("read: [rules.md]\nedit-format: diff\n")
-    (place.repo / "rules.md").write_text("The word is sorb.\n")
-    (place.repo / "AGENTS.md").write_text("The word is rowan.\n")
-    (place.repo / ".env").write_text("OPENAI_API_BASE=http://127.0.0.1:9\nOPENAI_API_KEY=theirs\n")
-    before = snapshot(place.home)
+    (bench.home / ".aider.conf.yml").write_text("read: [rules.md]\nedit-format: diff\n")
+    (bench.work / "rules.md").write_text("The word is sorb.\n")
+    (bench.work / "AGENTS.md").write_text("The word is rowan.\n")
+    (bench.work / ".env").write_text("OPENAI_API_BASE=http://127.0.0.1:9\nOPENAI_API_KEY=theirs\n")
+    before = bench.files()
     with ScriptedModel([{"text": "The word is plum."}, {"text": "It was plum."}]) as model:
         given: dict[str, Any] = {
             "provider": Provider(base_url=f"{model.url}/v1", auth_token_env="GATE_KEY"),
             "model": "gpt-4o",
-            "env": {"GATE_KEY": "key-of-the-gate"},
+            "environ": {"GATE_KEY": "key-of-the-gate"},
         }
-        first = run_real(place, prompt="Choose a word.", **given)
+        first = run_real(bench, prompt="Choose a word.", **given)
         native = first.result.native_session_id
         assert first.result.status == "completed"
-        second = run_real(place, prompt="Which word?", resume=native, **given)
+        second = run_real(bench, prompt="Which word?", resume=native, **given)
         asked = [json.dumps(request.body) for request in model.requests]
     assert "sorb" in asked[0], "the user's own setting is in force"
     assert "rowan" in asked[0]
@@ -137,10 +141,10 @@ def test_the_users_own_home_and_a_conversation_that_goes_on(place: Place) -> Non
     assert "The word is plum." in asked[1]
     assert second.result.text == "It was plum."
     assert second.result.native_session_id == native
-    after = snapshot(place.home)
+    after = bench.files()
     assert {name: after[name] for name in before} == before
     runtime = AiderRuntime()
-    histories = place.home / ".aider" / "bridle"
+    histories = bench.home / ".aider" / "bridle"
     (history,) = histories.rglob("*.md")
     summary = runtime.parse_transcript(str(history))
     assert summary is not None
@@ -151,42 +155,42 @@ def test_the_users_own_home_and_a_conversation_that_goes_on(place: Place) -> Non
     )
 
 
-def test_questions_are_refused_and_commands_are_not_run(place: Place) -> None:
+def test_questions_are_refused_and_commands_are_not_run(bench: AgentBench) -> None:
     with ScriptedModel([{"text": EDIT}]) as model:
-        outcome = run_real(place, model, prompt="!touch made; mend calc.py", permission_mode="ask")
+        outcome = run_real(bench, model, prompt="!touch made; mend calc.py", permission_mode="ask")
         assert "!touch made" in said(model)
     assert outcome.result.status == "completed"
-    assert not (place.repo / "made").exists()
-    assert "return a - b" in (place.repo / "calc.py").read_text()
+    assert not (bench.work / "made").exists()
+    assert "return a - b" in (bench.work / "calc.py").read_text()
     decisions = [event for event in outcome.events if isinstance(event, ev.PermissionDecision)]
     assert {event.decision for event in decisions} == {"deny"}
 
 
-def test_a_prompt_of_any_kind(place: Place) -> None:
+def test_a_prompt_of_any_kind(bench: AgentBench) -> None:
     prompt = "--help ünï 漢字 🎉 'q' $HOME `id` https://127.0.0.1:9/page %s\n\n" + "word " * 60_000
     with ScriptedModel([{"text": "Read."}]) as model:
-        outcome = run_real(place, model, prompt=prompt)
+        outcome = run_real(bench, model, prompt=prompt)
         assert any(prompt.rstrip() in text for text in model.prompts())
     assert (outcome.result.status, outcome.result.text) == ("completed", "Read.")
-    assert all(len(word) < 4000 for word in outcome.prepared.plan.spec.argv)
+    assert all(len(word) < 4000 for word in outcome.plan.spec.argv)
 
 
-def test_outside_a_repository(place: Place, tmp_path: Path) -> None:
+def test_outside_a_repository(bench: AgentBench, tmp_path: Path) -> None:
     (tmp_path / "calc.py").write_text("def add(a, b):\n    return a - b\n")
     with ScriptedModel([{"text": EDIT}]) as model:
-        outcome = run_real(place, model, cwd=str(tmp_path), provider_options={"files": ["calc.py"]})
+        outcome = run_real(bench, model, cwd=str(tmp_path), provider_options={"files": ["calc.py"]})
     assert outcome.result.status == "completed"
     assert "return a + b" in (tmp_path / "calc.py").read_text()
     assert not (tmp_path / ".git").exists()
 
 
-def test_in_a_sandbox_edits_stay_in_the_worktree(place: Place, tmp_path: Path) -> None:
+def test_in_a_sandbox_edits_stay_in_the_worktree(bench: AgentBench, tmp_path: Path) -> None:
     """The wire passes through a sandbox; a command that Aider runs there cannot write elsewhere."""
     elsewhere = tmp_path / "elsewhere"
     command = f"touch {elsewhere}; touch inside"
     with ScriptedModel([{"text": EDIT}, {"text": "Done."}]) as model:
-        outcome = run_real(place, model, sandbox="worktree", provider_options={"test_cmd": command})
+        outcome = run_real(bench, model, sandbox="worktree", provider_options={"test_cmd": command})
     assert outcome.result.status == "completed"
-    assert "return a + b" in (place.repo / "calc.py").read_text()
-    assert (place.repo / "inside").exists()
+    assert "return a + b" in (bench.work / "calc.py").read_text()
+    assert (bench.work / "inside").exists()
     assert not elsewhere.exists()

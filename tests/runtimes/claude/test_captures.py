@@ -6,7 +6,14 @@ import msgspec
 import pytest
 
 from bridle.core import events as ev
-from tests.runtimes.claude.support import STREAMS, TESTDATA, Replay, check_order, read_lines, replay
+from tests.runtimes.claude.captures import (
+    STREAMS,
+    TESTDATA,
+    Replay,
+    check_order,
+    read_lines,
+    replay,
+)
 
 OUTCOMES: dict[str, tuple[str, str | None]] = {
     "bidi_init.stdout": ("aborted", "aborted"),

@@ -8,13 +8,13 @@ from bridle.core import events as ev
 from bridle.core.errors import ResumeRefused
 from bridle.process.spec import ProcessExit
 from bridle.turns.wire import Outgoing
-from tests.runtimes.claude.support import TESTDATA, read_lines
-from tests.runtimes.claude.talk import (
+from tests.runtimes.claude.captures import TESTDATA, read_lines
+from tests.runtimes.claude.wire_bench import (
     ABORTED,
     NATIVE,
     READY,
     WOKEN,
-    Talk,
+    WireBench,
     ack,
     echo,
     init,
@@ -28,7 +28,7 @@ from tests.runtimes.claude.talk import (
 
 
 def test_it_is_ready_when_the_greeting_is_answered() -> None:
-    talk = Talk()
+    talk = WireBench()
     assert talk.asked == ["initialize"]
     assert not talk.recorder.is_ready
     talk.hear(READY)
@@ -41,13 +41,15 @@ def test_it_is_ready_when_the_greeting_is_answered() -> None:
 
 def test_a_greeting_that_fails_ends_it() -> None:
     answer = {"subtype": "error", "request_id": "bridle-1", "error": "no such luck"}
-    talk = Talk().hear({"type": "control_response", "response": answer})
+    talk = WireBench().hear({"type": "control_response", "response": answer})
     assert "no such luck" in str(talk.recorder.stop_requested)
     assert not talk.recorder.is_ready
 
 
 def test_a_conversation_that_is_not_there() -> None:
-    talk = Talk(resume=NATIVE).hear(*read_lines(TESTDATA / "stream/error_resume_not_found.jsonl"))
+    talk = WireBench(resume=NATIVE).hear(
+        *read_lines(TESTDATA / "stream/error_resume_not_found.jsonl")
+    )
     assert isinstance(talk.recorder.stop_requested, ResumeRefused)
     assert not talk.recorder.is_ready
     talk.wire.finish(ProcessExit(code=1))
@@ -57,12 +59,12 @@ def test_a_conversation_that_is_not_there() -> None:
 
 
 def test_another_conversation_than_the_one_to_resume() -> None:
-    talk = Talk(resume=NATIVE).hear(READY).say(1).hear(init("another"))
+    talk = WireBench(resume=NATIVE).hear(READY).say(1).hear(init("another"))
     assert isinstance(talk.recorder.stop_requested, ResumeRefused)
 
 
 def test_a_later_change_of_the_id_is_only_noted() -> None:
-    talk = Talk(resume=NATIVE).hear(READY).say(1).hear(init(), echo(1), result())
+    talk = WireBench(resume=NATIVE).hear(READY).say(1).hear(init(), echo(1), result())
     talk.say(2).hear(init("cleared"), echo(2), result())
     assert talk.recorder.stop_requested is None
     assert talk.recorder.native_session_id == "cleared"
@@ -72,7 +74,7 @@ def test_a_later_change_of_the_id_is_only_noted() -> None:
 
 
 def test_a_message_that_the_conversation_holds_begins_nothing() -> None:
-    talk = Talk().hear(READY).say(1).hear(echo(1))
+    talk = WireBench().hear(READY).say(1).hear(echo(1))
     assert talk.recorder.is_ready
     assert talk.taken == [(1, 1)]
     (end,) = talk.of(ev.AgentEnd)
@@ -81,7 +83,7 @@ def test_a_message_that_the_conversation_holds_begins_nothing() -> None:
 
 
 def test_messages_that_are_joined_come_back_before_the_turn_is_announced() -> None:
-    talk = Talk().hear(READY).say(1).say(2, steer=True).hear(echo(1))
+    talk = WireBench().hear(READY).say(1).say(2, steer=True).hear(echo(1))
     assert talk.recorder.turn_open
     talk.hear(init(), starts(), echo(2), result())
     assert talk.finish().taken == [(1, 1), (2, 1)]
@@ -90,7 +92,7 @@ def test_messages_that_are_joined_come_back_before_the_turn_is_announced() -> No
 
 def test_a_prompt_that_meets_a_turn_of_the_agents_own() -> None:
     """The first result is not its own, so it is still to come."""
-    talk = Talk().hear(READY).say(1).hear(init(), echo(1), result(), notified())
+    talk = WireBench().hear(READY).say(1).hear(init(), echo(1), result(), notified())
     talk.say(2).hear(init(), starts(), result("woken", origin=WOKEN))
     assert talk.taken == [(1, 1)]
     assert talk.recorder.turn_open
@@ -100,7 +102,7 @@ def test_a_prompt_that_meets_a_turn_of_the_agents_own() -> None:
 
 
 def test_an_abort_of_a_prompt_that_meets_a_turn_of_the_agents_own() -> None:
-    talk = Talk().hear(READY).say(1).hear(init(), echo(1), result(), notified())
+    talk = WireBench().hear(READY).say(1).hear(init(), echo(1), result(), notified())
     talk.say(2).abort().hear(init(), ack(2), result("", origin=WOKEN, **ABORTED))
     assert talk.recorder.turn_open
     assert talk.asked == ["initialize", "interrupt"]
@@ -111,13 +113,13 @@ def test_an_abort_of_a_prompt_that_meets_a_turn_of_the_agents_own() -> None:
 
 
 def test_a_prompt_is_taken_when_the_model_begins_to_answer() -> None:
-    talk = Talk().hear(READY).say(1).hear(init())
+    talk = WireBench().hear(READY).say(1).hear(init())
     assert talk.taken == []
     assert talk.hear(starts()).taken == [(1, 1)]
 
 
 def test_a_prompt_that_a_hook_refuses() -> None:
-    talk = Talk().hear(READY).say(1)
+    talk = WireBench().hear(READY).say(1)
     talk.hear(*read_lines(TESTDATA / "stream/hook_userpromptsubmit_block.jsonl"))
     assert talk.recorder.is_ready
     assert talk.taken == [(1, 1)]
@@ -127,21 +129,21 @@ def test_a_prompt_that_a_hook_refuses() -> None:
 
 def test_a_prompt_that_is_a_command_of_the_clis() -> None:
     output = {"type": "user", "message": {"content": "Compacted"}, "uuid": "u", "isReplay": True}
-    talk = Talk().hear(READY).say(1).hear(init(), output, result(""))
+    talk = WireBench().hear(READY).say(1).hear(init(), output, result(""))
     assert talk.recorder.is_ready
     assert talk.finish().taken == [(1, 1)]
 
 
 def test_a_message_that_the_agent_drops() -> None:
     dropped = {"type": "command_lifecycle", "command_uuid": message_id(1), "state": "cancelled"}
-    talk = Talk().hear(READY).say(1).hear(dropped)
+    talk = WireBench().hear(READY).say(1).hear(dropped)
     assert [each.taken for each in talk.deliveries] == [False]
     assert talk.recorder.is_ready
     assert talk.finish().statuses == ["aborted"]
 
 
 def test_an_image_that_is_not_there() -> None:
-    talk = Talk().hear(READY)
+    talk = WireBench().hear(READY)
     talk.wire.prompt(Outgoing(id=message_id(1), text="look", images=("/nowhere.png",)))
     (delivery,) = talk.recorder.deliveries
     assert not delivery.taken
@@ -154,7 +156,7 @@ def test_an_image_that_is_not_there() -> None:
 
 
 def test_an_interrupt_that_was_heard_too_early_is_sent_again() -> None:
-    talk = Talk().hear(READY).say(1).abort().hear(ack(2, still_queued=[message_id(1)]))
+    talk = WireBench().hear(READY).say(1).abort().hear(ack(2, still_queued=[message_id(1)]))
     assert talk.asked == ["initialize", "interrupt"]
     talk.hear(init(), starts())
     assert talk.asked == ["initialize", "interrupt", "interrupt"]
@@ -162,12 +164,12 @@ def test_an_interrupt_that_was_heard_too_early_is_sent_again() -> None:
 
 
 def test_an_interrupt_that_met_nothing_is_sent_again_when_the_turn_goes_on() -> None:
-    talk = Talk().hear(READY).say(1).hear(init()).abort().hear(ack(2), starts())
+    talk = WireBench().hear(READY).say(1).hear(init()).abort().hear(ack(2), starts())
     assert talk.asked == ["initialize", "interrupt", "interrupt"]
 
 
 def test_the_turn_may_end_by_itself_meanwhile() -> None:
-    talk = Talk().hear(READY).say(1).hear(init(), starts()).abort().hear(result(), ack(2))
+    talk = WireBench().hear(READY).say(1).hear(init(), starts()).abort().hear(result(), ack(2))
     assert talk.recorder.is_ready
     talk.say(2).hear(init(), starts("msg_b"), echo(2), result("next"))
     assert talk.finish().statuses == ["aborted", "completed"]
@@ -178,7 +180,7 @@ def test_what_an_aborted_turn_runs_in_the_background_is_stopped() -> None:
     def started(name: str) -> dict[str, Any]:
         return {"type": "system", "subtype": "task_started", "task_id": name}
 
-    talk = Talk().hear(READY).say(1).hear(init(), started("old"), result())
+    talk = WireBench().hear(READY).say(1).hear(init(), started("old"), result())
     talk.say(2).hear(init(), started("new"), started("ended"))
     talk.hear({"type": "system", "subtype": "task_notification", "task_id": "ended"})
     talk.abort().hear(ack(2), result("", **ABORTED))
@@ -203,7 +205,7 @@ def permission(name: str = "q1") -> dict[str, Any]:
 )
 def test_a_request_nobody_knows_is_refused_at_once(request_body: Any) -> None:
     request = {"type": "control_request", "request_id": "r9", "request": request_body}
-    talk = Talk().hear(READY).say(1).hear(init(), request)
+    talk = WireBench().hear(READY).say(1).hear(init(), request)
     answer = talk.sent[-1]
     assert (answer["type"], answer["response"]["request_id"]) == ("control_response", "r9")
     assert answer["response"]["subtype"] == "error"
@@ -211,7 +213,7 @@ def test_a_request_nobody_knows_is_refused_at_once(request_body: Any) -> None:
 
 
 def test_a_question_that_is_taken_back() -> None:
-    talk = Talk().hear(READY).say(1).hear(init(), permission())
+    talk = WireBench().hear(READY).say(1).hear(init(), permission())
     (question,) = talk.recorder.questions
     talk.hear({"type": "control_cancel_request", "request_id": "q1"})
     assert not talk.recorder.questions
@@ -227,14 +229,14 @@ def test_a_question_that_is_taken_back() -> None:
 
 
 def test_a_question_left_open_ends_with_its_turn() -> None:
-    talk = Talk().hear(READY).say(1).hear(init(), permission(), result("", **ABORTED))
+    talk = WireBench().hear(READY).say(1).hear(init(), permission(), result("", **ABORTED))
     assert talk.recorder.is_ready
     assert not talk.recorder.questions
     assert talk.finish().statuses == ["aborted"]
 
 
 def test_an_answer_that_was_given_stands() -> None:
-    talk = Talk().hear(READY).say(1).hear(init(), permission())
+    talk = WireBench().hear(READY).say(1).hear(init(), permission())
     talk.recorder.permission_decided("q1", tool_name="Bash", decision="allow", by="me")
     talk.hear(result())
     (decision,) = talk.of(ev.PermissionDecision)
@@ -245,7 +247,7 @@ def test_an_answer_that_was_given_stands() -> None:
 
 
 def test_compaction_on_demand_is_no_turn() -> None:
-    talk = Talk().hear(READY).say(1).hear(init(), echo(1), result())
+    talk = WireBench().hear(READY).say(1).hear(init(), echo(1), result())
     talk.wire.compact()
     assert talk.recorder.state == "compacting"
     talk.hear(
@@ -261,7 +263,7 @@ def test_compaction_on_demand_is_no_turn() -> None:
 
 
 def test_a_compaction_can_be_given_up() -> None:
-    talk = Talk().hear(READY)
+    talk = WireBench().hear(READY)
     talk.wire.compact()
     talk.wire.abort_compaction()
     talk.hear(ack(2), {"type": "system", "subtype": "status", "status": "compacting"})
@@ -273,7 +275,7 @@ def test_a_compaction_can_be_given_up() -> None:
 
 
 def test_compaction_by_itself_belongs_to_its_turn() -> None:
-    talk = Talk().hear(READY).say(1)
+    talk = WireBench().hear(READY).say(1)
     talk.hear(*read_lines(TESTDATA / "stream/compact_auto_reactive.jsonl"))
     assert talk.recorder.is_ready
     assert talk.finish().statuses == ["completed"]
@@ -283,7 +285,7 @@ def test_compaction_by_itself_belongs_to_its_turn() -> None:
 
 
 def test_a_model_that_is_refused_is_told() -> None:
-    talk = Talk().hear(READY)
+    talk = WireBench().hear(READY)
     talk.wire.set_model("nothing")
     answer = {"subtype": "error", "request_id": "bridle-2", "error": "no such model"}
     talk.hear({"type": "control_response", "response": answer})
@@ -295,7 +297,7 @@ def test_a_model_that_is_refused_is_told() -> None:
 
 
 def test_background_work_alone_is_no_turn() -> None:
-    talk = Talk().hear(READY).say(1)
+    talk = WireBench().hear(READY).say(1)
     talk.hear(init(), {"type": "system", "subtype": "task_started", "task_id": "t"}, echo(1))
     talk.hear(result(), notified("stopped"))
     assert talk.recorder.is_ready
@@ -307,7 +309,7 @@ def test_usage_and_cost_of_several_turns_are_counted_once() -> None:
         totals = {"inputTokens": tokens, "outputTokens": tokens // 10, "costUSD": cost}
         return {"modelUsage": {"claude-sonnet-4-5": totals}, "total_cost_usd": cost}
 
-    talk = Talk().hear(READY).say(1).hear(init(), echo(1), result(**used(100, 0.01)))
+    talk = WireBench().hear(READY).say(1).hear(init(), echo(1), result(**used(100, 0.01)))
     talk.say(2).hear(init(), echo(2), result(**used(250, 0.03))).finish()
     assert [end.usage.input_tokens for end in talk.of(ev.AgentEnd)] == [100, 150]
     assert [end.cost_usd for end in talk.of(ev.AgentEnd)] == pytest.approx([0.01, 0.02])
@@ -316,7 +318,9 @@ def test_usage_and_cost_of_several_turns_are_counted_once() -> None:
 
 @pytest.mark.parametrize("odd", [b"not json", b"null", b'{"type":"new"}', b"\xff", b'{"type":5}'])
 def test_an_odd_line_changes_nothing(odd: bytes) -> None:
-    talk = Talk().hear(odd, READY, odd).say(1).hear(odd, init(), odd, echo(1), odd, result(), odd)
+    talk = (
+        WireBench().hear(odd, READY, odd).say(1).hear(odd, init(), odd, echo(1), odd, result(), odd)
+    )
     assert talk.recorder.is_ready
     assert talk.finish().statuses == ["completed"]
     assert len(talk.of(ev.Unknown)) == 6

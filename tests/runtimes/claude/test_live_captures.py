@@ -6,17 +6,17 @@ import msgspec
 import pytest
 
 from bridle.core import events as ev
-from tests.runtimes.claude.support import TESTDATA, read_lines
-from tests.runtimes.claude.talk import (
+from tests.runtimes.claude.captures import TESTDATA, read_lines
+from tests.runtimes.claude.wire_bench import (
     CAPTURES,
     READY,
-    Talk,
+    WireBench,
 )
 
 
-def played(path: Path) -> Talk:
+def played(path: Path) -> WireBench:
     """A recorded conversation, our calls where they were made."""
-    talk = Talk(version=path.stem.rpartition("_")[2])
+    talk = WireBench(version=path.stem.rpartition("_")[2])
     for line in read_lines(path):
         entry = msgspec.json.decode(line)
         match entry.get("call"):
@@ -57,7 +57,7 @@ def test_a_recorded_conversation(path: Path) -> None:
 def test_the_agent_may_die_at_any_line(path: Path) -> None:
     lines = read_lines(path)
     for length in range(1, len(lines)):
-        talk = Talk()
+        talk = WireBench()
         for line in lines[:length]:
             entry = msgspec.json.decode(line)
             if "call" not in entry:
@@ -76,7 +76,7 @@ def test_the_agent_may_die_at_any_line(path: Path) -> None:
 
 
 def test_the_old_capture_of_a_steer() -> None:
-    talk = Talk().hear(READY).say(1)
+    talk = WireBench().hear(READY).say(1)
     for line in read_lines(TESTDATA / "bidi/bidi_steer.stdout.jsonl"):
         if b'"tool_use"' in line and len(talk.sent) == 2:
             talk.say(2, steer=True)

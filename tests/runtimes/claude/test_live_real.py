@@ -2,7 +2,6 @@
 
 import random
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,10 +9,13 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.errors import ResumeRefused
 from bridle.core.ids import new_session_id
+from bridle.runtimes.claude import ClaudeRuntime
 from bridle.testing import ScriptedModel
+from bridle.testing.bench import AgentBench
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import ModelSwitch, Question
-from tests.runtimes.claude.live_support import (
+from tests.runtimes.claude.captures import trace_word
+from tests.runtimes.claude.real_conversation import (
     compact,
     kill,
     leave,
@@ -22,7 +24,6 @@ from tests.runtimes.claude.live_support import (
     only_the_agent,
     options_for,
     outgoing,
-    runtime_of,
     statuses,
     talking,
     wait_file,
@@ -30,11 +31,9 @@ from tests.runtimes.claude.live_support import (
     wait_ready,
     wait_until,
 )
-from tests.runtimes.claude.support import trace_word
 from tests.support.conversation import AttachedConversation
-from tests.support.driving import Place, own_place
 from tests.support.live import last_end, say
-from tests.support.real_cli import versions
+from tests.support.real_cli import pinned_as, versions
 
 pytestmark = pytest.mark.real_cli
 
@@ -48,12 +47,6 @@ SLOW = {"text": "w " * 40, "chunks": 40, "fault": {"slow": 0.25}}
 @pytest.fixture(params=versions("claude"))
 def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-@pytest.fixture
-def place() -> Iterator[Place]:
-    with own_place("claude-live") as made:
-        yield made
 
 
 def turn_of(talk: AttachedConversation, number: int) -> list[str]:
@@ -70,10 +63,10 @@ def turn_of(talk: AttachedConversation, number: int) -> list[str]:
     return words
 
 
-def test_a_conversation_of_many_turns(version: str, place: Place) -> None:
+def test_a_conversation_of_many_turns(version: str, bench: AgentBench) -> None:
     """Context is kept, tools run, an image and a megabyte arrive, the model changes, counts are
     right, and it leaves when asked."""
-    image = place.repo / "dot.png"
+    image = bench.work / "dot.png"
     image.write_bytes(DOT)
     large = "größer " * 150_000
     script = [
@@ -89,9 +82,9 @@ def test_a_conversation_of_many_turns(version: str, place: Place) -> None:
         {"text": "Changed."},
     ]
     with ScriptedModel(script) as model:
-        with talking(version, place, model) as talk:
+        with talking(version, bench, model) as talk:
             first = say(talk, "write it")
-            assert (place.repo / "made.txt").read_text() == "made"
+            assert (bench.work / "made.txt").read_text() == "made"
             assert say(talk, "look", images=(str(image),)).text == "I see a dot."
             assert '"type":"image"' in messages_of(model)
             assert "write it" in messages_of(model)
@@ -129,7 +122,7 @@ def test_a_conversation_of_many_turns(version: str, place: Place) -> None:
     assert (talk.recorder.state, of(talk, ev.SessionEnd)[0].exit_code) == ("stopped", 0)
 
 
-def test_steering(version: str, place: Place) -> None:
+def test_steering(version: str, bench: AgentBench) -> None:
     """In a running tool it reaches the next request of the same turn; while the last text is
     written it begins a turn of its own; two such are one turn."""
     script = [
@@ -138,12 +131,12 @@ def test_steering(version: str, place: Place) -> None:
         SLOW | {"text": "w " * 8, "chunks": 8},
         {"text": "late"},
     ]
-    with ScriptedModel(script) as model, talking(version, place, model) as talk:
+    with ScriptedModel(script) as model, talking(version, bench, model) as talk:
         talk.prompt(outgoing("begin"))
-        wait_file(talk, place.repo / "started")
+        wait_file(talk, bench.work / "started")
         steer = outgoing("AND ALSO THIS")
         talk.steer(steer)
-        (place.repo / "go").touch()
+        (bench.work / "go").touch()
         wait_ready(talk)
         assert (talk.deliveries[steer.id].taken, talk.deliveries[steer.id].turn) == (True, 1)
         assert last_end(talk.events).text == "steered"
@@ -164,7 +157,7 @@ def test_steering(version: str, place: Place) -> None:
         model.assert_finished()
 
 
-def test_aborting(version: str, place: Place) -> None:
+def test_aborting(version: str, bench: AgentBench) -> None:
     """In a text, in a tool, at once, and when idle; the conversation goes on each time."""
     script = [
         SLOW,
@@ -174,7 +167,7 @@ def test_aborting(version: str, place: Place) -> None:
         {"text": "at once"},
         {"text": "end"},
     ]
-    with ScriptedModel(script) as model, talking(version, place, model) as talk:
+    with ScriptedModel(script) as model, talking(version, bench, model) as talk:
         talk.prompt(outgoing("write"))
         wait_for(talk, ev.MessageUpdate, 3)
         talk.abort("enough")
@@ -185,7 +178,7 @@ def test_aborting(version: str, place: Place) -> None:
         assert say(talk, "go on").status == "completed"
 
         talk.prompt(outgoing("run"))
-        wait_file(talk, place.repo / "started")
+        wait_file(talk, bench.work / "started")
         talk.abort()
         wait_ready(talk)
         assert last_end(talk.events).status == "aborted"
@@ -201,7 +194,7 @@ def test_aborting(version: str, place: Place) -> None:
         assert len(statuses(talk)) == 5
 
 
-def test_failures_and_permissions(version: str, place: Place) -> None:
+def test_failures_and_permissions(version: str, bench: AgentBench) -> None:
     """A failed turn is typed and the next is good; what is asked is allowed or refused."""
     script = [
         {"fault": {"kind": "authentication", "times": 1}},
@@ -217,7 +210,7 @@ def test_failures_and_permissions(version: str, place: Place) -> None:
 
     with (
         ScriptedModel(script) as model,
-        talking(version, place, model, permission=decide, permission_mode="ask") as talk,
+        talking(version, bench, model, permission=decide, permission_mode="ask") as talk,
     ):
         failed = say(talk, "one")
         assert (failed.status, failed.error and failed.error.kind) == (
@@ -226,9 +219,9 @@ def test_failures_and_permissions(version: str, place: Place) -> None:
         )
         assert say(talk, "two").status == "completed"
         assert say(talk, "three").text == "thanks"
-        assert (place.repo / "allowed.txt").exists()
+        assert (bench.work / "allowed.txt").exists()
         assert say(talk, "four").text == "a pity"
-        assert not (place.repo / "refused.txt").exists()
+        assert not (bench.work / "refused.txt").exists()
         assert "not this one" in messages_of(model)
     decisions = of(talk, ev.PermissionDecision)
     assert [(each.decision, each.by) for each in decisions] == [("allow", "me"), ("deny", "me")]
@@ -236,11 +229,11 @@ def test_failures_and_permissions(version: str, place: Place) -> None:
     assert asked == len(of(talk, ev.PermissionRequest)) == 2
 
 
-def test_an_abort_takes_back_an_open_question(version: str, place: Place) -> None:
+def test_an_abort_takes_back_an_open_question(version: str, bench: AgentBench) -> None:
     script = [{"text": "may I", "shell": "touch made.txt"}, {"text": "on"}]
     with (
         ScriptedModel(script) as model,
-        talking(version, place, model, permission_mode="ask") as talk,
+        talking(version, bench, model, permission_mode="ask") as talk,
     ):
         open_questions: list[Question] = []
         setattr(talk, "_answer", open_questions.append)  # noqa: B010 (mypy forbids the other)
@@ -254,10 +247,10 @@ def test_an_abort_takes_back_an_open_question(version: str, place: Place) -> Non
         assert say(talk, "two").status == "completed"
     assert statuses(talk) == ["aborted", "completed"]
     assert [each.by for each in of(talk, ev.PermissionDecision)] == ["claude"]
-    assert not (place.repo / "made.txt").exists()
+    assert not (bench.work / "made.txt").exists()
 
 
-def test_background_work_wakes_the_agent(version: str, place: Place) -> None:
+def test_background_work_wakes_the_agent(version: str, bench: AgentBench) -> None:
     """A turn of its own; a prompt sent meanwhile is answered once; an abort ends what the turn
     left running."""
 
@@ -274,10 +267,10 @@ def test_background_work_wakes_the_agent(version: str, place: Place) -> None:
         SLOW,
         {"text": "last"},
     ]
-    with ScriptedModel(script) as model, talking(version, place, model) as talk:
+    with ScriptedModel(script) as model, talking(version, bench, model) as talk:
         assert say(talk, "one").text == "started"
         assert talk.recorder.is_ready
-        (place.repo / "go").touch()
+        (bench.work / "go").touch()
         talk.wait(lambda: talk.recorder.turn_open, 60.0)
         wait_for(talk, ev.MessageStart, 3)
         steer = outgoing("MEANWHILE")
@@ -290,7 +283,7 @@ def test_background_work_wakes_the_agent(version: str, place: Place) -> None:
         assert messages_of(model).count("MEANWHILE") == 1
 
         talk.prompt(outgoing("two"))
-        wait_file(talk, place.repo / "running")
+        wait_file(talk, bench.work / "running")
         wait_for(talk, ev.MessageStart, 6)
         talk.abort()
         wait_ready(talk)
@@ -299,9 +292,9 @@ def test_background_work_wakes_the_agent(version: str, place: Place) -> None:
         assert statuses(talk) == ["completed"] * 3 + ["aborted", "completed"]
 
 
-def test_compaction_on_demand(version: str, place: Place) -> None:
+def test_compaction_on_demand(version: str, bench: AgentBench) -> None:
     script = [{"text": "one"}, {"text": "two"}, {"text": "three"}]
-    with ScriptedModel(script) as model, talking(version, place, model) as talk:
+    with ScriptedModel(script) as model, talking(version, bench, model) as talk:
         compact(talk)
         say(talk, "REMEMBER-1")
         say(talk, "REMEMBER-2")
@@ -318,7 +311,7 @@ def test_compaction_on_demand(version: str, place: Place) -> None:
     assert of(talk, ev.UsageTotals)[-1].usage.output_tokens > turns
 
 
-def test_a_conversation_is_taken_up_again(version: str, place: Place) -> None:
+def test_a_conversation_is_taken_up_again(version: str, bench: AgentBench) -> None:
     """After it was closed and after the agent was killed; the agent takes no message twice."""
     script = [
         {"text": "first"},
@@ -327,7 +320,7 @@ def test_a_conversation_is_taken_up_again(version: str, place: Place) -> None:
         {"text": "third"},
     ]
     with ScriptedModel(script) as model:
-        with talking(version, place, model) as talk:
+        with talking(version, bench, model) as talk:
             say(talk, "REMEMBER-1")
             native = talk.recorder.native_session_id
             assert native is not None
@@ -335,14 +328,14 @@ def test_a_conversation_is_taken_up_again(version: str, place: Place) -> None:
         assert talk.recorder.state == "stopped"
 
         known = outgoing("REMEMBER-2")
-        with talking(version, place, model, resume=native) as talk:
+        with talking(version, bench, model, resume=native) as talk:
             talk.prompt(known)
             wait_ready(talk)
             assert "REMEMBER-1" in messages_of(model)
             # Only this process is counted here.
             assert of(talk, ev.UsageTotals)[-1].usage.output_tokens == 20
             talk.prompt(outgoing("run"))
-            wait_file(talk, place.repo / "started")
+            wait_file(talk, bench.work / "started")
             kill(talk)
             while talk.pump(time.monotonic() + 60.0):
                 pass
@@ -353,7 +346,7 @@ def test_a_conversation_is_taken_up_again(version: str, place: Place) -> None:
         assert talk.recorder.state == "failed"
         assert of(talk, ev.SessionEnd)[0].signal == "SIGKILL"
 
-        with talking(version, place, model, resume=native) as talk:
+        with talking(version, bench, model, resume=native) as talk:
             talk.prompt(known)
             wait_ready(talk)
             assert "already has this message" in str(last_end(talk.events).error)
@@ -362,11 +355,11 @@ def test_a_conversation_is_taken_up_again(version: str, place: Place) -> None:
             assert messages_of(model).count("REMEMBER-2") == 1
 
 
-def test_a_conversation_that_is_not_there_is_refused(version: str, place: Place) -> None:
+def test_a_conversation_that_is_not_there_is_refused(version: str, bench: AgentBench) -> None:
     with ScriptedModel([{"text": "never"}]) as model:
-        runtime = runtime_of(version)
-        options = options_for(place, model, resume=new_session_id())
-        plan = runtime.plan_live(options, place.env(), new_session_id())
+        runtime = pinned_as(ClaudeRuntime, version)
+        options = options_for(bench, model, resume=new_session_id())
+        plan = runtime.plan_live(options, bench.env, new_session_id())
         assert plan.live is not None
         recorder = Recorder(
             runtime="claude", session_id=plan.session_id, options=options, drive="rpc"
@@ -383,7 +376,7 @@ def test_a_conversation_that_is_not_there_is_refused(version: str, place: Place)
     assert [request.method for request in model.requests if request.method == "POST"] == []
 
 
-def test_steers_and_aborts_at_any_moment(version: str, place: Place) -> None:
+def test_steers_and_aborts_at_any_moment(version: str, bench: AgentBench) -> None:
     """Each message reaches the conversation once, and each turn ends."""
     chance = random.Random(20)
     kinds: list[dict[str, Any]] = [
@@ -394,7 +387,7 @@ def test_steers_and_aborts_at_any_moment(version: str, place: Place) -> None:
     sent = []
     with (
         ScriptedModel([chance.choice(kinds) for _ in range(100)]) as model,
-        talking(version, place, model) as talk,
+        talking(version, bench, model) as talk,
     ):
         for number in range(12):
             sent.append(outgoing(f"PROMPT-{number}."))

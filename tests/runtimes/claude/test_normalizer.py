@@ -10,7 +10,7 @@ from bridle.core.options import RunOptions
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.claude.stream import ClaudeNormalizer
 from bridle.turns.recorder import Recorder
-from tests.runtimes.claude.support import TESTDATA, Replay, check_order, read_lines, replay
+from tests.runtimes.claude.captures import TESTDATA, Replay, read_lines, replay
 
 PARTIAL = read_lines(TESTDATA / "stream/partial_messages.jsonl")
 
@@ -65,38 +65,6 @@ def test_another_control_request_is_answered_with_an_error() -> None:
     assert not done.recorder.questions
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        b"not json",
-        b'{"type":"stream_event","event":{"type":"content_block_delta"',
-        b"\xff\xfe\x00garbage",
-        b"[1, 2]",
-        b"null",
-        b'{"no": "type"}',
-        b'{"type":"from_the_future","x":1}',
-        b'{"type":"system","subtype":"from_the_future"}',
-        b'{"type":"stream_event","event":{"type":"new_event"}}',
-        b'{"type":"assistant","message":"a text"}',
-        b'{"type":"user","message":{"content":[{"type":5}]}}',
-        b"x" * 100_000,
-    ],
-    ids=range(12),
-)
-def test_an_odd_line_is_kept_and_nothing_else_changes(odd: bytes) -> None:
-    clean = Replay(PARTIAL)
-    for at in (0, 3, 20, len(PARTIAL)):
-        done = Replay([*PARTIAL[:at], odd, *PARTIAL[at:]])
-        (unknown,) = done.of(ev.Unknown)
-        assert len(str(unknown.raw)) <= 4096
-        assert [w for w in done.trace if w != "unknown"] == clean.trace
-        assert done.result.usage == clean.result.usage
-
-
-def test_empty_lines_are_nothing() -> None:
-    assert Replay([b"", *PARTIAL, b"", b"  "]).trace == Replay(PARTIAL).trace
-
-
 def test_an_unknown_system_message_is_kept_whole() -> None:
     (unknown,) = Replay([line(type="system", subtype="novel", deep={"a": [1]})]).of(ev.Unknown)
     assert unknown.raw == {"type": "system", "subtype": "novel", "deep": {"a": [1]}}
@@ -114,16 +82,6 @@ def test_a_result_that_changed_its_shape_still_ends_the_run() -> None:
 def test_a_result_that_does_not_say_how_it_went_is_no_success() -> None:
     done = Replay([*PARTIAL[:-1], b'{"type":"result","is_error":"maybe","result":"x"}'])
     assert done.result.status == "failed"
-
-
-def test_the_process_may_die_at_any_line_or_in_the_middle_of_one() -> None:
-    for at in range(1, len(PARTIAL)):
-        lines = [*PARTIAL[:at], PARTIAL[at][: len(PARTIAL[at]) // 2]]
-        done = Replay(lines, exit=ProcessExit(code=-9))
-        check_order(done.events)
-        assert done.result.error is not None
-        assert done.result.error.kind == "crashed"
-        assert isinstance(done.events[-1], ev.SessionEnd)
 
 
 def test_a_resumed_conversation_must_come_back() -> None:

@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridle.core.errors import NotAuthenticated, NotInstalled, UnsupportedOption, WrongUse
+from bridle.core.errors import NotAuthenticated, UnsupportedOption, WrongUse
 from bridle.core.options import (
-    ALWAYS_SUPPORTED,
     ModelServer,
     Provider,
     ResolvedModel,
@@ -22,7 +21,7 @@ from bridle.runs import prepare
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.plan import RunPlan
-from bridle.runtimes.registry import get_adapter
+from tests.runtimes.products import installed
 
 SESSION = "0f0f0f0f-1111-4222-8333-444444444444"
 SERVER = ModelServer(url="http://127.0.0.1:9", api_key="sk-scripted-0123456789")
@@ -30,14 +29,7 @@ SERVER = ModelServer(url="http://127.0.0.1:9", api_key="sk-scripted-0123456789")
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> ClaudeRuntime:
-    package = tmp_path / "node_modules/@anthropic-ai/claude-code"
-    binary = package / "bin" / "claude.exe"
-    binary.parent.mkdir(parents=True)
-    binary.write_bytes(b"\x7fELF")
-    binary.chmod(0o755)
-    manifest = {"name": "@anthropic-ai/claude-code", "version": "2.1.197"}
-    (package / "package.json").write_text(json.dumps(manifest))
-    return ClaudeRuntime(AdapterSettings(binary=str(binary)))
+    return ClaudeRuntime(AdapterSettings(binary=installed("claude", tmp_path)))
 
 
 @pytest.fixture
@@ -59,10 +51,6 @@ def value(plan: RunPlan, flag: str) -> str:
     argv = plan.spec.argv
     assert argv.count(flag) == 1, argv
     return argv[argv.index(flag) + 1]
-
-
-def test_the_registry_knows_it() -> None:
-    assert isinstance(get_adapter("claude"), ClaudeRuntime)
 
 
 def test_a_plain_run(runtime: ClaudeRuntime, env: dict[str, str], tmp_path: Path) -> None:
@@ -120,13 +108,6 @@ def test_an_option_becomes_flags(
     assert argv[at : at + len(flags)] == flags
 
 
-def test_every_option_is_honoured_or_refused_by_name(
-    runtime: ClaudeRuntime, env: dict[str, str], tmp_path: Path
-) -> None:
-    honoured = runtime.features.options | ALWAYS_SUPPORTED
-    assert set(RunOptions.__struct_fields__) - honoured == set()
-
-
 def test_resuming_names_no_new_id_unless_it_forks(
     runtime: ClaudeRuntime, env: dict[str, str], tmp_path: Path
 ) -> None:
@@ -172,43 +153,6 @@ def test_files_are_passed_as_they_are(
     assert value(made, "--settings") == str(settings)
     assert value(made, "--mcp-config") == str(servers)
     assert made.private_dirs == ()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"settings": "/no/such/file"}, "cannot read the settings file"),
-        ({"settings": "{bad"}, "not valid JSON"),
-        ({"mcp_config": '{"servers": {}}'}, "mcpServers"),
-        ({"mcp_config": "/no/such/file"}, "cannot read"),
-        ({"images": ("/no/such/image.png",)}, "cannot read image"),
-        ({"append_system_prompt_file": "/no/such/file"}, "cannot read"),
-        ({"cwd": "/no/such/folder"}, "no such directory"),
-        ({"account_dir": "/no/such/folder"}, "no such account folder"),
-        ({"provider_options": {"max_retrys": 1}}, "no provider option 'max_retrys'"),
-        ({"provider_options": {"max_retries": "many"}}, "max_retries"),
-        ({"provider_options": {"max_retries": -1}}, "negative"),
-        ({"provider_options": {"effort": "huge"}}, "effort"),
-    ],
-)
-def test_bad_input_is_refused_and_leaves_nothing(
-    runtime: ClaudeRuntime,
-    env: dict[str, str],
-    tmp_path: Path,
-    options: dict[str, Any],
-    words: str,
-) -> None:
-    with pytest.raises(WrongUse, match=words):
-        plan(runtime, env, tmp_path, **{"model_server": SERVER, **options})
-    assert not list(Path(env["HOME"]).glob(".local/state/bridle/run/*"))
-
-
-def test_the_nearest_provider_option_is_named(
-    runtime: ClaudeRuntime, env: dict[str, str], tmp_path: Path
-) -> None:
-    with pytest.raises(WrongUse) as caught:
-        plan(runtime, env, tmp_path, provider_options={"max_retrys": 1})
-    assert caught.value.hint == "did you mean max_retries?"
 
 
 def test_large_and_odd_system_prompts_go_by_file(
@@ -422,14 +366,6 @@ def test_root_may_not_bypass_outside_a_sandbox(
     plan(runtime, env, tmp_path, permission_mode="bypass")
 
 
-def test_a_missing_cli_says_how_to_install_it(env: dict[str, str], tmp_path: Path) -> None:
-    runtime = ClaudeRuntime(AdapterSettings(binary=str(tmp_path / "absent")))
-    with pytest.raises(NotInstalled) as caught:
-        plan(runtime, env, tmp_path)
-    assert "npm install" in caught.value.hint
-    assert not runtime.is_available(env).available
-
-
 def test_a_script_launcher_gives_way_to_the_native_binary(tmp_path: Path) -> None:
     scope = tmp_path / "node_modules/@anthropic-ai"
     launcher = scope / "claude-code" / "cli-wrapper.cjs"
@@ -473,18 +409,6 @@ def test_a_dialect_is_chosen_by_version(version: str | None, name: str, seen: bo
     dialect, known, warning = ClaudeRuntime().dialect(version)
     assert (dialect.name, known) == (name, seen)
     assert bool(warning) is not seen
-
-
-def test_credentials_are_judged_by_presence(tmp_path: Path) -> None:
-    env = {"HOME": str(tmp_path)}
-    runtime = ClaudeRuntime()
-    assert runtime.credentials(env) == "missing"
-    (tmp_path / ".claude.json").write_text("{}")
-    assert runtime.credentials(env) == "unknown"
-    (tmp_path / ".claude").mkdir()
-    (tmp_path / ".claude" / ".credentials.json").write_text("")
-    assert runtime.credentials(env) == "present"
-    assert runtime.credentials({"HOME": "/none", "ANTHROPIC_API_KEY": "x"}) == "present"
 
 
 def test_the_command_of_a_terminal_session_may_not_bypass_as_root(
@@ -540,11 +464,6 @@ def test_a_terminal_session_asks_by_default_and_takes_all_prompts() -> None:
         ClaudeRuntime().build_spawn_command(
             SpawnOptions(model="m", append_system_prompt="a", append_system_prompt_file="/f")
         )
-
-
-def test_the_print_command_is_an_argv() -> None:
-    argv = ClaudeRuntime().build_print_command("-- hi 'there'", "sonnet")
-    assert argv == ["claude", "--print", "--model", "sonnet", "--", "-- hi 'there'"]
 
 
 def test_a_run_at_the_terminal(runtime: ClaudeRuntime, env: dict[str, str], tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from bridle.core.results import Dialog, Loading
 from bridle.runtimes.claude import ClaudeRuntime
-from tests.runtimes.claude.support import TESTDATA
+from tests.runtimes.claude.captures import TESTDATA
 
 PANES = TESTDATA / "panes"
 

@@ -7,7 +7,7 @@ import pytest
 
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.claude.transcript import project_key, sum_transcripts, transcript_dir
-from tests.runtimes.claude.support import TESTDATA
+from tests.runtimes.claude.captures import TESTDATA
 
 TRANSCRIPTS = TESTDATA / "transcripts"
 

@@ -4,7 +4,7 @@ import pytest
 
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.cline.stream import error_of_exit
-from tests.runtimes.cline.support import TESTDATA
+from tests.runtimes.cline.captures import TESTDATA
 
 
 @pytest.mark.parametrize(

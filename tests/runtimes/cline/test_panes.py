@@ -3,7 +3,7 @@
 from bridle.core.results import Loading
 from bridle.runtimes.cline import ClineRuntime
 from bridle.runtimes.cline.product import DIALECTS
-from tests.runtimes.cline.support import TESTDATA
+from tests.runtimes.cline.captures import TESTDATA
 
 
 def test_a_pane_without_a_prompt_is_loading() -> None:

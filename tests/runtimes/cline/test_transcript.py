@@ -7,7 +7,7 @@ import pytest
 
 from bridle.runtimes.cline import ClineRuntime
 from bridle.runtimes.cline.transcript import find_session, read_log
-from tests.runtimes.cline.support import TESTDATA
+from tests.runtimes.cline.captures import TESTDATA
 
 
 def test_the_transcript_is_summed(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from bridle.turns.recorder import Recorder
 from tests.support.driving import check_order as check_order
 
 TESTDATA = Path(__file__).parents[3] / "src/bridle/runtimes/codex/testdata"
-EXEC_CAPTURES = sorted(TESTDATA.glob("*/exec/*.jsonl"))
 
 
 def play(

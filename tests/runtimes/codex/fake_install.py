@@ -9,37 +9,17 @@ from bridle.core.options import RunOptions
 from bridle.runtimes.codex import CodexRuntime
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.plan import RunPlan
+from tests.runtimes.products import codex
 
 VERSIONS = ("0.120.0", "0.166.0")
 KEY = "sk-very-secret-key"
-
-
-def install(root: Path, version: str, *, native: bool = True) -> str:
-    """An npm installation as it lies on disk, with programs that do nothing."""
-    modules = root / "node_modules/@openai"
-    launcher = modules / "codex/bin/codex.js"
-    folder = "codex" if version == "0.120.0" else "bin"
-    program = modules / f"codex-linux-x64/vendor/x86_64-unknown-linux-musl/{folder}/codex"
-    for path in (launcher, program) if native else (launcher,):
-        path.parent.mkdir(parents=True)
-        path.write_text("#!/bin/sh\nexit 0\n")
-        path.chmod(0o755)
-    name = '{"name": "@openai/codex", "version": "%s"}'
-    (modules / "codex/package.json").write_text(name % version)
-    if native:
-        manifest = modules / "codex-linux-x64/package.json"
-        manifest.write_text(name % f"{version}-linux-x64")
-    link = root / "node_modules/.bin/codex"
-    link.parent.mkdir()
-    link.symlink_to("../@openai/codex/bin/codex.js")
-    return str(link)
 
 
 class FakeInstall:
     """A runtime on a made-up installation, with a home and a folder to work in."""
 
     def __init__(self, root: Path, version: str) -> None:
-        self.runtime = CodexRuntime(AdapterSettings(binary=install(root / "npm", version)))
+        self.runtime = CodexRuntime(AdapterSettings(binary=codex(root / "npm", version)))
         self.home, self.work = root / "home", root / "work"
         (self.home / ".codex").mkdir(parents=True)
         self.work.mkdir()

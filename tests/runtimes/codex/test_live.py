@@ -9,10 +9,10 @@ from bridle.core.errors import BudgetExceeded
 from bridle.core.usage import Usage
 from bridle.process.spec import ProcessExit
 from bridle.turns.wire import CompactionControl, ModelSwitch
-from tests.runtimes.codex.live_support import (
+from tests.runtimes.codex.wire_bench import (
     OTHER,
     THREAD,
-    Stage,
+    WireBench,
     left,
     opened,
     times,
@@ -25,7 +25,7 @@ from tests.support.driving import check_order
 
 
 def test_the_handshake() -> None:
-    stage = Stage(turn={"outputSchema": {"type": "object"}})
+    stage = WireBench(turn={"outputSchema": {"type": "object"}})
     assert stage.methods() == ["initialize"]
     assert stage.recorder.state == "starting"
     stage.open()
@@ -47,7 +47,7 @@ def test_the_handshake() -> None:
     assert isinstance(stage.wire, CompactionControl)
 
 
-def stopped(stage: Stage) -> str:
+def stopped(stage: WireBench) -> str:
     assert stage.recorder.stop_requested is not None
     stage.wire.finish(ProcessExit(code=0))
     assert stage.recorder.state == "failed"
@@ -55,22 +55,22 @@ def stopped(stage: Stage) -> str:
 
 
 def test_resume_is_proved_or_refused() -> None:
-    stage = Stage(resume=THREAD.upper()).open()
+    stage = WireBench(resume=THREAD.upper()).open()
     assert stage.sent[-1]["method"] == "thread/resume"
     assert stage.sent[-1]["params"]["threadId"] == THREAD.upper()
     assert stage.recorder.is_ready
-    stage = Stage(resume=OTHER).open()
+    stage = WireBench(resume=OTHER).open()
     assert not stage.recorder.is_ready
     assert stopped(stage) == "resume_refused"
-    stage = Stage(resume=OTHER)
+    stage = WireBench(resume=OTHER)
     stage.answer()
     stage.answer(error="no rollout found for thread id x")
     assert stopped(stage) == "resume_refused"
 
 
 def test_a_fork_is_proved_or_refused() -> None:
-    def forked(**thread: str) -> Stage:
-        stage = Stage(resume=OTHER.upper(), fork=True)
+    def forked(**thread: str) -> WireBench:
+        stage = WireBench(resume=OTHER.upper(), fork=True)
         stage.answer()
         stage.answer({"thread": thread})
         assert stage.methods()[-1] == "thread/fork"
@@ -90,18 +90,18 @@ def test_a_fork_is_proved_or_refused() -> None:
 
 
 def test_what_keeps_a_thread_from_opening() -> None:
-    stage = Stage()
+    stage = WireBench()
     stage.answer(error="Invalid request: unknown client")
     assert stopped(stage) == "protocol_drift"
-    stage = Stage()
+    stage = WireBench()
     stage.answer()
     stage.answer(error="failed to load configuration")
     assert stopped(stage) == "unavailable"
-    stage = Stage()
+    stage = WireBench()
     stage.answer()
     stage.answer({"nothing": 1})
     assert stopped(stage) == "protocol_drift"
-    stage = Stage()
+    stage = WireBench()
     stage.wire.finish(ProcessExit(code=1, stderr_tail="Error: bad configuration\n"))
     assert stage.recorder.result().error is not None
     assert "bad configuration" in str(stage.recorder.result().error)
@@ -109,7 +109,7 @@ def test_what_keeps_a_thread_from_opening() -> None:
 
 def test_totals_of_an_earlier_process_are_not_counted() -> None:
     before = {"input_tokens": 600, "cache_read_tokens": 400, "output_tokens": 50}
-    stage = Stage(resume=THREAD, before={**before, "reasoning_tokens": 10}).open()
+    stage = WireBench(resume=THREAD, before={**before, "reasoning_tokens": 10}).open()
     stage.note("thread/tokenUsage/updated", turnId="old", **tokens(1))
     assert stage.recorder.usage == Usage()
     stage.prompt("p")
@@ -271,7 +271,7 @@ def test_the_end_of_a_command_that_comes_after_the_turns(told: bool) -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_output_that_codex_keeps_to_itself_is_looked_up(known: bool) -> None:
-    stage = Stage(late_ends=True)
+    stage = WireBench(late_ends=True)
     stage.answer()
     stage.answer({"thread": {"id": THREAD, "path": "/home/rollout.jsonl"}, "model": "gpt-5.5"})
     stage.prompt("p")

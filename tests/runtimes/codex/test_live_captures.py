@@ -10,7 +10,7 @@ from bridle.core import events as ev
 from bridle.core.usage import Usage
 from bridle.runtimes.codex.stream import turn_error
 from tests.runtimes.codex.captures import TESTDATA, types
-from tests.runtimes.codex.live_support import CAPTURES, left, play_capture, times
+from tests.runtimes.codex.wire_bench import CAPTURES, left, play_capture, times
 from tests.support.driving import check_order
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from bridle.core import events as ev
 from tests.runtimes.codex.captures import types
-from tests.runtimes.codex.live_support import OTHER, THREAD, left, opened, times, tokens, working
+from tests.runtimes.codex.wire_bench import OTHER, THREAD, left, opened, times, tokens, working
 from tests.support.driving import check_order
 
 

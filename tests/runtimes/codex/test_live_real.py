@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,12 +13,13 @@ from bridle.core import events as ev
 from bridle.core.usage import Usage
 from bridle.process.process_tree import marked_processes
 from bridle.testing import ScriptedModel
+from bridle.testing.bench import AgentBench
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import CompactionControl, ModelSwitch, Outgoing, Question
 from tests.conftest import wait_until
-from tests.runtimes.agents import ONE_PNG
-from tests.runtimes.codex.bench import VERSIONS, Bench, model_of
 from tests.runtimes.codex.captures import types
+from tests.runtimes.codex.real import VERSIONS, RealCodex, model_of
+from tests.runtimes.products import ONE_PNG
 from tests.support.conversation import AttachedConversation
 from tests.support.live import DEADLINE, last_end, say
 
@@ -30,11 +30,8 @@ ONE = Usage(input_tokens=300, output_tokens=40, cache_read_tokens=70, reasoning_
 
 
 @pytest.fixture(params=VERSIONS)
-def bench(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    made = Bench(request.param)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(made.root / "cache"))
-    yield made
-    made.close()
+def codex(request: pytest.FixtureRequest, bench: AgentBench) -> RealCodex:
+    return RealCodex(bench, request.param)
 
 
 def turn(**fields: Any) -> dict[str, Any]:
@@ -63,8 +60,8 @@ def joined(events: list[ev.Event]) -> list[str]:
     return kinds[: kinds.index("agent_end") + 1]
 
 
-def test_a_conversation(bench: Bench) -> None:
-    image = bench.root / "dot.png"
+def test_a_conversation(codex: RealCodex) -> None:
+    image = codex.root / "dot.png"
     image.write_bytes(ONE_PNG)
     huge = "é" * 500_000 + " end"
     first = [
@@ -83,11 +80,11 @@ def test_a_conversation(bench: Bench) -> None:
         "provider_options": {"max_retries": 1},
     }
     with model_of(script) as model:
-        with bench.talk(model, system_prompt="You are a test.", **options) as talk:
+        with codex.talk(model, system_prompt="You are a test.", **options) as talk:
             assert talk.recorder.native_session_id
             began = say(talk, "First.")
             assert (began.text, began.usage) == ("Done it all.", ONE + ONE)
-            assert (bench.repo / "made.txt").read_text() == "made\n"
+            assert (codex.work / "made.txt").read_text() == "made\n"
             sent = body(model, 0)
             assert "You are a test." in sent
             assert "Be brief." in sent
@@ -116,24 +113,24 @@ def test_a_conversation(bench: Bench) -> None:
         assert talk.process.exit is not None
         assert talk.process.exit.code == 0
     with model_of(first) as model:
-        bench.run(model)
+        codex.run(model)
     ended = of(talk, ev.ToolExecutionEnd)[0]
     assert (ended.result, ended.synthetic) == ({"output": "made\n", "exit_code": 0}, False)
-    both = [joined(talk.events), joined(bench.events)]
-    if bench.version == "0.120.0":
+    both = [joined(talk.events), joined(codex.events)]
+    if codex.version == "0.120.0":
         # It tells the end of a quick command late, which is told all the same.
         for kinds in both:
             kinds.remove("tool_execution_end")
     assert both[0] == both[1]
-    assert list(bench.config_home.iterdir()) == []
+    assert list(codex.config_home.iterdir()) == []
 
 
-def test_steering(bench: Bench) -> None:
-    go = bench.repo / "go"
+def test_steering(codex: RealCodex) -> None:
+    go = codex.work / "go"
     wait = "echo begun; while [ ! -e go ]; do sleep 0.05; done; echo gone"
     script = [turn(text="Waiting.", shell=wait), turn(text="Both read.")]
     script += [turn(text=f"Answer {n}.") for n in range(20)]
-    with model_of(script) as model, bench.talk(model, sandbox="off") as talk:
+    with model_of(script) as model, codex.talk(model, sandbox="off") as talk:
         talk.prompt(Outgoing(id="p", text="Begin."))
         until_told(talk, ev.ToolExecutionStart)
         talk.steer(Outgoing(id="one", text="Mind the gap."))
@@ -168,14 +165,14 @@ def test_steering(bench: Bench) -> None:
         assert sent
 
 
-def test_aborting(bench: Bench) -> None:
+def test_aborting(codex: RealCodex) -> None:
     script = [
         turn(text="word " * 400, chunk_size=5, fault={"slow": 0.1}),
         turn(text="Waiting.", shell="sleep 61 & sleep 60; echo woke"),
         turn(text="Quick."),
         turn(text="After it all."),
     ]
-    with model_of(script) as model, bench.talk(model, sandbox="off") as talk:
+    with model_of(script) as model, codex.talk(model, sandbox="off") as talk:
         talk.abort()
         assert talk.recorder.is_ready
         talk.prompt(Outgoing(id="text", text="Write."))
@@ -208,11 +205,11 @@ def asked_of(talk: AttachedConversation) -> list[str]:
     return [each.tool_name for each in of(talk, ev.PermissionRequest)]
 
 
-def test_permissions(bench: Bench) -> None:
+def test_permissions(codex: RealCodex) -> None:
     def decide(question: Question) -> tuple[bool, str, str]:
         return "no.txt" not in json.dumps(question.args), "a test", "as it likes"
 
-    tool = "tell" if bench.version == "0.166.0" else "mcp__toy__tell"
+    tool = "tell" if codex.version == "0.166.0" else "mcp__toy__tell"
     server = {"command": sys.executable, "args": [str(Path(__file__).with_name("toy_mcp.py"))]}
     servers = json.dumps({"mcpServers": {"toy": {**server, "env": {"TOY_ASKS": "1"}}}})
     script = [
@@ -224,7 +221,7 @@ def test_permissions(bench: Bench) -> None:
     ]
     # The newer line offers such a tool to the models of its catalogue only on a search.
     given: dict[str, Any] = {"permission_mode": "ask", "mcp_config": servers, "model": "scripted"}
-    with model_of(script) as model, bench.talk(model, decide, **given) as talk:
+    with model_of(script) as model, codex.talk(model, decide, **given) as talk:
         end = say(talk, "Try.")
         results = [each.text for each in model.tool_results()]
     assert end.text == "All tried."
@@ -233,9 +230,9 @@ def test_permissions(bench: Bench) -> None:
     ]
     decisions = [(each.decision, each.by) for each in of(talk, ev.PermissionDecision)]
     assert decisions == [("allow", "a test"), ("deny", "a test"), *[("allow", "a test")] * 2]
-    assert (bench.repo / "yes.txt").exists()
-    assert (bench.repo / "patched.txt").exists()
-    assert not (bench.repo / "no.txt").exists()
+    assert (codex.work / "yes.txt").exists()
+    assert (codex.work / "patched.txt").exists()
+    assert not (codex.work / "no.txt").exists()
     assert "rejected by user" in results[1]
     # The server's own question is for nobody here: it is answered all the same.
     assert "heard" in results[3]
@@ -243,17 +240,17 @@ def test_permissions(bench: Bench) -> None:
     assert "mcpServer/elicitation/request" in strange
 
 
-def test_a_named_sandbox_holds_and_nobody_is_asked(bench: Bench) -> None:
-    tree = bench.root / "tree"
-    bench.git("worktree", "add", "-q", str(tree), "-b", "side")
+def test_a_named_sandbox_holds_and_nobody_is_asked(codex: RealCodex) -> None:
+    tree = codex.root / "tree"
+    codex.git("worktree", "add", "-q", str(tree), "-b", "side")
     commit = "sleep 0.3; echo one > one.txt && git add . && git commit -qm change; echo x > ../x"
     with model_of([turn(shell=commit), turn(text="ok")]) as model:
         given: dict[str, Any] = {"permission_mode": "ask", "sandbox": "worktree", "cwd": str(tree)}
-        with bench.talk(model, **given) as talk:
+        with codex.talk(model, **given) as talk:
             assert say(talk, "Commit.").status == "completed"
         assert "Read-only file system" in model.tool_results()[0].text
     assert asked_of(talk) == []
-    assert bench.git("log", "--format=%s", "-1", cwd=tree) == "change\n"
+    assert codex.git("log", "--format=%s", "-1", cwd=tree) == "change\n"
 
 
 def kill(talk: AttachedConversation) -> None:
@@ -261,21 +258,21 @@ def kill(talk: AttachedConversation) -> None:
     os.kill(talk.process.pid, signal.SIGKILL)
 
 
-def test_resuming_after_a_close_and_after_a_kill(bench: Bench) -> None:
+def test_resuming_after_a_close_and_after_a_kill(codex: RealCodex) -> None:
     script = [
         turn(text="One."),
         turn(text="Waiting.", shell="sleep 60"),
         turn(text="Two."),
         turn(text="Three."),
     ]
-    account = bench.root / "account"
+    account = codex.root / "account"
     account.mkdir(mode=0o700)
     given: dict[str, Any] = {"account_dir": str(account), "sandbox": "off"}
     with model_of(script) as model:
-        with bench.talk(model, **given) as talk:
+        with codex.talk(model, **given) as talk:
             assert say(talk, "First.").text == "One."
             native = talk.recorder.native_session_id
-        with bench.talk(model, resume=native, **given) as talk:
+        with codex.talk(model, resume=native, **given) as talk:
             assert talk.recorder.native_session_id == native
             talk.prompt(Outgoing(id="killed", text="Second."))
             until_told(talk, ev.ToolExecutionStart)
@@ -285,7 +282,7 @@ def test_resuming_after_a_close_and_after_a_kill(bench: Bench) -> None:
             assert end.error is not None
             assert (end.error.kind, end.error.exit_status) == ("crashed", -9)
             assert talk.deliveries["killed"].taken
-        with bench.talk(model, resume=native, **given) as talk:
+        with codex.talk(model, resume=native, **given) as talk:
             end = say(talk, "Third.")
             assert (end.text, end.usage) == ("Two.", ONE)
             assert talk.recorder.usage == ONE
@@ -300,19 +297,19 @@ def test_resuming_after_a_close_and_after_a_kill(bench: Bench) -> None:
             assert say(talk, "Fourth.").text == "Three."
 
 
-def test_a_thread_is_forked_and_stays_as_it_was(bench: Bench) -> None:
+def test_a_thread_is_forked_and_stays_as_it_was(codex: RealCodex) -> None:
     script = [turn(text=f"Answer {number}.") for number in range(1, 6)]
-    account = bench.root / "account"
+    account = codex.root / "account"
     account.mkdir(mode=0o700)
     given: dict[str, Any] = {"account_dir": str(account), "sandbox": "off"}
     fork: dict[str, Any] = {"provider_options": {"fork": True}, **given}
     with model_of(script) as model:
-        with bench.talk(model, **given) as talk:
+        with codex.talk(model, **given) as talk:
             say(talk, "First.")
             source = talk.recorder.native_session_id
         [record] = account.glob(f"sessions/*/*/*/*{source}.jsonl")
         written = record.read_bytes()
-        with bench.talk(model, resume=source, **fork) as copy:
+        with codex.talk(model, resume=source, **fork) as copy:
             native = copy.recorder.native_session_id
             assert native not in (None, source)
             end = say(copy, "In the copy.")
@@ -320,38 +317,38 @@ def test_a_thread_is_forked_and_stays_as_it_was(bench: Bench) -> None:
             assert "First." in body(model)
             assert "Answer 1." in body(model)
         assert record.read_bytes() == written
-        with bench.talk(model, resume=source, **given) as talk:
+        with codex.talk(model, resume=source, **given) as talk:
             assert talk.recorder.native_session_id == source
             assert say(talk, "In the source.").usage == ONE
             assert "In the copy." not in body(model)
         # A copy of a copy that was never used, and that copy itself.
-        with bench.talk(model, resume=native, **fork) as unused:
+        with codex.talk(model, resume=native, **fork) as unused:
             other = unused.recorder.native_session_id
-        with bench.talk(model, resume=other, **fork) as last:
+        with codex.talk(model, resume=other, **fork) as last:
             assert last.recorder.native_session_id not in (None, source, native, other)
             assert say(last, "Far away.").usage == ONE
             assert "In the copy." in body(model)
-        with bench.talk(model, resume=native, **given) as again:
+        with codex.talk(model, resume=native, **given) as again:
             assert again.recorder.native_session_id == native
             assert say(again, "Again.").usage == ONE
             assert "In the copy." in body(model)
             assert "In the source." not in body(model)
         # Each call once, though the older line copies all of a thread into the file of its copy.
         files = account.glob("sessions/*/*/*/*.jsonl")
-        found = [bench.runtime.parse_transcript(str(path)) for path in files]
+        found = [codex.runtime.parse_transcript(str(path)) for path in files]
     assert sum(each.input_tokens for each in found if each) == 5 * ONE.input_tokens
 
 
 @pytest.mark.parametrize("fork", [False, True])
-def test_an_unknown_thread_is_refused(bench: Bench, fork: bool) -> None:
+def test_an_unknown_thread_is_refused(codex: RealCodex, fork: bool) -> None:
     with model_of([turn(text="never")]) as model:
         unknown: dict[str, Any] = {"resume": "01a1e0e5-ff82-7ba2-b209-9af3673d39a1"}
         unknown["provider_options"] = {"fork": fork}
-        plan = bench.runtime.plan_live(bench.options(model, **unknown), bench.env, "s1")
+        plan = codex.runtime.plan_live(codex.options(model, **unknown), codex.env, "s1")
         assert plan.live is not None
-        options = bench.options(model)
+        options = codex.options(model)
         recorder = Recorder(runtime="codex", session_id="s1", options=options, drive="rpc")
-        wire = bench.runtime.live_wire(plan.live, recorder)
+        wire = codex.runtime.live_wire(plan.live, recorder)
         talk = AttachedConversation(plan.spec, wire, recorder, private_dirs=plan.private_dirs)
         try:
             talk.start()

@@ -12,7 +12,6 @@ import pytest
 
 from bridle.core.errors import (
     NotAuthenticated,
-    NotInstalled,
     ResumeRefused,
     UnsupportedOption,
     WrongUse,
@@ -23,7 +22,8 @@ from bridle.process.private_folders import remove_folders
 from bridle.runtimes.codex import CodexRuntime, command
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.plan import RunPlan
-from tests.runtimes.codex.fake_install import KEY, VERSIONS, FakeInstall, configured, install, merge
+from tests.runtimes.codex.fake_install import KEY, VERSIONS, FakeInstall, configured, merge
+from tests.runtimes.products import codex
 
 
 def after_exec(plan: RunPlan) -> list[str]:
@@ -47,17 +47,10 @@ def test_the_native_binary_is_started_not_the_launcher(fake: FakeInstall) -> Non
 
 
 def test_the_launcher_is_the_fallback(tmp_path: Path) -> None:
-    path = install(tmp_path, "0.166.0", native=False)
+    path = codex(tmp_path, "0.166.0", native=False)
     found = CodexRuntime(AdapterSettings(binary=path)).installation()
     assert found.binary == path
     assert found.version == "0.166.0"
-
-
-def test_not_installed_says_how_to_install(tmp_path: Path) -> None:
-    runtime = CodexRuntime(AdapterSettings(binary=str(tmp_path / "codex")))
-    with pytest.raises(NotInstalled) as caught:
-        runtime.plan_run(RunOptions(prompt="x"), {}, "s")
-    assert "npm install" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -68,18 +61,6 @@ def test_a_version_never_seen_gets_a_guess_and_a_warning(version: str | None, ro
     dialect, seen, warning = CodexRuntime().dialect(version)
     assert (dialect.name, seen) == (row, False)
     assert warning
-
-
-def test_login_is_looked_for_and_never_read(tmp_path: Path) -> None:
-    runtime = CodexRuntime()
-    env = {"HOME": str(tmp_path)}
-    assert runtime.credentials(env) == "missing"
-    assert runtime.credentials({**env, "CODEX_API_KEY": "k"}) == "present"
-    (tmp_path / ".codex").mkdir()
-    (tmp_path / ".codex/config.toml").write_text('model_provider = "own"\n')
-    assert runtime.credentials(env) == "unknown"
-    (tmp_path / ".codex/auth.json").touch(mode=0o000)
-    assert runtime.credentials(env) == "present"
 
 
 # -- the command ----------------------------------------------------------------------------------
@@ -297,14 +278,6 @@ def test_a_provider_of_the_callers(fake: FakeInstall) -> None:
         fake.plan(provider=Provider(auth_token_env="NOT_SET"))
 
 
-def test_an_account_folder(fake: FakeInstall, tmp_path: Path) -> None:
-    account = tmp_path / "account"
-    with pytest.raises(WrongUse, match="account"):
-        fake.plan(account_dir=str(account))
-    account.mkdir()
-    assert fake.plan(account_dir=str(account)).spec.env["CODEX_HOME"] == str(account)
-
-
 def test_routing_by_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", KEY)
     runtime = CodexRuntime()
@@ -358,65 +331,6 @@ def test_mcp_calls_are_not_approved_without_bypass(fake: FakeInstall) -> None:
 
 
 # -- refusals -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("max_turns", 3),
-        ("budget_usd", 1.0),
-        ("allowed_tools", ("x",)),
-        ("denied_tools", ("edit_file",)),
-    ],
-)
-def test_what_codex_cannot_do_is_refused_by_name(
-    fake: FakeInstall, option: str, value: Any
-) -> None:
-    with pytest.raises(UnsupportedOption, match=option):
-        fake.plan(**{option: value})
-    plan = fake.plan(**{option: value}, ignore_unsupported=True)
-    assert plan.ignored_options == (option,)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"cwd": "/no/such/folder"},
-        {"images": ("/no/such.png",)},
-        {"images": (__file__,)},
-        {"settings": "/no/such.toml"},
-        {"settings": "{broken"},
-        {"settings": '{"a": null}'},
-        {"mcp_config": "/no/such.json"},
-        {"mcp_config": '{"mcpServers": []}'},
-        {"mcp_config": '{"mcpServers": {"a.b": {"command": "x"}}}'},
-        {"mcp_config": '{"mcpServers": {"a": {}}}'},
-        {"mcp_config": '{"mcpServers": {"a": {"command": "x", "env": {"A B": "c"}}}}'},
-        {"append_system_prompt_file": "/no/such.md"},
-        {"provider_options": {"max_retrys": 1}},
-        {"provider_options": {"max_retries": "many"}},
-        {"provider_options": {"output_schema": "/no/such.json"}},
-    ],
-    ids=lambda options: str(options)[:50],
-)
-def test_wrong_use_is_told_before_anything_is_made(
-    fake: FakeInstall, options: dict[str, Any]
-) -> None:
-    server = ModelServer(url="http://127.0.0.1:1", api_key=KEY)
-    with pytest.raises(WrongUse):
-        fake.plan(**options, model_server=server, system_prompt="x")
-    assert not (fake.home / ".local").exists()
-
-
-def test_a_misspelt_provider_option_gets_the_nearest_name(fake: FakeInstall) -> None:
-    with pytest.raises(WrongUse) as caught:
-        fake.plan(provider_options={"max_retrys": 1})
-    assert "max_retries" in caught.value.hint
-
-
-def test_sse_servers_are_not_spoken_to(fake: FakeInstall) -> None:
-    with pytest.raises(UnsupportedOption, match="sse"):
-        fake.plan(mcp_config='{"mcpServers": {"a": {"type": "sse", "url": "http://x"}}}')
 
 
 # -- terminal and one-shot commands ---------------------------------------------------------------

@@ -11,9 +11,10 @@ import pytest
 from bridle.core import events as ev
 from bridle.drives.tmux.server import TmuxServer
 from bridle.process.process_tree import marked_processes
+from bridle.testing.bench import AgentBench
 from bridle.turns.wire import LiveFacts, Outgoing
 from tests.conftest import wait_until
-from tests.runtimes.codex.bench import Bench, model_of
+from tests.runtimes.codex.real import RealCodex, model_of
 from tests.runtimes.codex.test_live_real import body, of, turn, until_told
 from tests.support.conversation import AttachedConversation
 from tests.support.live import DEADLINE, last_end, say
@@ -25,11 +26,8 @@ SHARED: dict[str, Any] = {"sandbox": "off", "provider_options": {"shared_socket"
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    made = Bench("0.166.0")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(made.root / "cache"))
-    yield made
-    made.close()
+def codex(bench: AgentBench) -> RealCodex:
+    return RealCodex(bench, "0.166.0")
 
 
 @pytest.fixture
@@ -44,8 +42,8 @@ def facts_of(talk: AttachedConversation) -> LiveFacts:
     return facts
 
 
-def test_prompts_steer_and_abort(bench: Bench) -> None:
-    go = bench.repo / "go"
+def test_prompts_steer_and_abort(codex: RealCodex) -> None:
+    go = codex.work / "go"
     wait = "echo begun; while [ ! -e go ]; do sleep 0.05; done; echo gone"
     huge = "é" * 1_000_000 + " end"
     script = [
@@ -55,7 +53,7 @@ def test_prompts_steer_and_abort(bench: Bench) -> None:
         turn(text="Waiting.", shell="sleep 61 & sleep 60; echo woke"),
         turn(text="Much to read."),
     ]
-    with model_of(script) as model, bench.talk(model, **SHARED) as talk:
+    with model_of(script) as model, codex.talk(model, **SHARED) as talk:
         socket = Path(facts_of(talk).own["socket"])
         assert socket.parent.stat().st_mode & 0o777 == 0o700
         assert say(talk, "First.").text == "Hello."
@@ -87,9 +85,9 @@ def test_prompts_steer_and_abort(bench: Bench) -> None:
     assert of(talk, ev.Unknown) == []
 
 
-def test_stopped_in_the_middle_of_a_command(bench: Bench) -> None:
+def test_stopped_in_the_middle_of_a_command(codex: RealCodex) -> None:
     script = [turn(text="Waiting.", shell="sleep 61 & sleep 60; echo woke")]
-    with model_of(script) as model, bench.talk(model, **SHARED) as talk:
+    with model_of(script) as model, codex.talk(model, **SHARED) as talk:
         talk.prompt(Outgoing(id="p", text="Begin."))
         until_told(talk, ev.ToolExecutionStart)
         real = os.path.realpath(facts_of(talk).own["socket"])
@@ -104,10 +102,10 @@ def test_stopped_in_the_middle_of_a_command(bench: Bench) -> None:
 class Person:
     """Somebody at a terminal with Codex's own interface."""
 
-    def __init__(self, tmux: TmuxServer, bench: Bench, talk: AttachedConversation) -> None:
+    def __init__(self, tmux: TmuxServer, codex: RealCodex, talk: AttachedConversation) -> None:
         thread = talk.recorder.native_session_id
         assert thread is not None
-        spec = bench.runtime.remote_terminal(facts_of(talk), thread, bench.env)
+        spec = codex.runtime.remote_terminal(facts_of(talk), thread, codex.env)
         assert spec is not None
         self._tmux = tmux
         tmux.new_session("person", spec.argv, cwd=spec.cwd, env=spec.env)
@@ -127,11 +125,11 @@ class Person:
         return self._tmux.pane("person").dead
 
 
-def test_a_person_joins(bench: Bench, tmux: TmuxServer) -> None:
+def test_a_person_joins(codex: RealCodex, tmux: TmuxServer) -> None:
     script = [turn(text=f"Answer number {n}.") for n in range(1, 5)]
-    with model_of(script) as model, bench.talk(model, **SHARED) as talk:
+    with model_of(script) as model, codex.talk(model, **SHARED) as talk:
         assert say(talk, "From the driver.").text == "Answer number 1."
-        person = Person(tmux, bench, talk)
+        person = Person(tmux, codex, talk)
         person.sees("Answer number 1.")
         person.sees("Ask Codex to do anything")
 

@@ -8,10 +8,8 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.usage import Usage
 from bridle.runtimes.copilot.transcript import Afterwards
-from tests.runtimes.agents import assert_order, kinds
-from tests.runtimes.copilot.support import TESTDATA, lines_of, play
-
-CAPTURES = sorted(path.name for path in TESTDATA.glob("h*.jsonl"))
+from bridle.testing.contract import kinds
+from tests.runtimes.copilot.captures import capture_lines, play
 
 WRITE = [
     *("session_start", "state", "agent_start"),
@@ -28,7 +26,7 @@ def line(kind: str, **data: Any) -> bytes:
 
 def test_a_run_with_a_tool() -> None:
     used = Afterwards(usage=Usage(input_tokens=140, output_tokens=40, cache_read_tokens=60))
-    events, result = play(lines_of("headless-write.jsonl"), after=used)
+    events, result = play(capture_lines("headless-write.jsonl"), after=used)
     assert kinds(events) == WRITE
     assert (result.status, result.error) == ("completed", None)
     assert result.text.strip() == "Done writing hello.txt."
@@ -42,19 +40,12 @@ def test_a_run_with_a_tool() -> None:
     assert start.native_session_id == "chosen"
 
 
-@pytest.mark.parametrize("name", CAPTURES)
-def test_the_order_contract_holds_and_nothing_is_unknown(name: str) -> None:
-    events, _ = play(lines_of(name))
-    assert_order(events)
-    assert not [event.raw for event in events if isinstance(event, ev.Unknown)]
-
-
 @pytest.mark.parametrize(
     ("name", "kind", "retries"),
     [("headless-e401.jsonl", "not_authenticated", 2), ("headless-e500.jsonl", "unavailable", 5)],
 )
 def test_a_failed_call(name: str, kind: str, retries: int) -> None:
-    events, result = play(lines_of(name), code=1)
+    events, result = play(capture_lines(name), code=1)
     assert result.error is not None
     assert result.error.kind == kind
     seen = [event for event in events if isinstance(event, ev.Retry)]
@@ -63,7 +54,7 @@ def test_a_failed_call(name: str, kind: str, retries: int) -> None:
 
 
 def test_more_retries_than_the_caller_wants_end_the_run() -> None:
-    events, result = play(lines_of("headless-e500.jsonl"), max_retries=3, code=0)
+    events, result = play(capture_lines("headless-e500.jsonl"), max_retries=3, code=0)
     assert len([event for event in events if isinstance(event, ev.Retry)]) == 3
     assert result.error is not None
     assert (result.error.kind, result.error.message) == ("unavailable", "scripted error 500")
@@ -77,7 +68,7 @@ def test_more_retries_than_the_caller_wants_end_the_run() -> None:
     ],
 )
 def test_a_refused_tool(name: str, words: str) -> None:
-    events, result = play(lines_of(name))
+    events, result = play(capture_lines(name))
     assert result.status == "completed"
     (decision,) = [event for event in events if isinstance(event, ev.PermissionDecision)]
     assert (decision.decision, decision.by) == ("deny", "copilot")
@@ -87,19 +78,19 @@ def test_a_refused_tool(name: str, words: str) -> None:
 
 
 def test_a_run_that_was_stopped_is_no_success_in_spite_of_exit_0() -> None:
-    _, result = play(lines_of("headless-nTERM.jsonl"), code=0)
+    _, result = play(capture_lines("headless-nTERM.jsonl"), code=0)
     assert (result.status, result.exit_code) == ("aborted", 0)
 
 
 def test_an_answer_that_was_cut_is_no_success() -> None:
     cut = Afterwards(finish_reason="length")
-    _, result = play(lines_of("headless-hello.jsonl"), after=cut)
+    _, result = play(capture_lines("headless-hello.jsonl"), after=cut)
     assert result.error is not None
     assert result.error.kind == "context_overflow"
 
 
 def test_the_last_line_is_needed() -> None:
-    lines = lines_of("headless-write.jsonl")
+    lines = capture_lines("headless-write.jsonl")
     assert json.loads(lines[-1])["type"] == "result"
     _, result = play(lines[:-1], code=0)
     assert result.error is not None
@@ -119,12 +110,6 @@ def test_a_result_without_an_idle_or_with_a_status_is_a_failure() -> None:
     )
     assert result.error is not None
     assert result.error.kind == "crashed"
-
-
-def test_another_conversation_than_the_one_asked_for_is_refused() -> None:
-    _, result = play(lines_of("headless-hello.jsonl"), resumed="another")
-    assert result.error is not None
-    assert result.error.kind == "resume_refused"
 
 
 def test_reasoning_opens_its_message() -> None:
@@ -189,37 +174,8 @@ def test_compaction() -> None:
     assert [event.reason for event in found] == ["automatic: failed"]
 
 
-@pytest.mark.parametrize(
-    "garbage",
-    [
-        b"\xff\xfe\x00binary",
-        b'{"type":"assistant.mess',
-        b"[" * 5000,
-        b"null",
-        b'"text"',
-        b'{"type":"from.the.future","data":{"x":1}}',
-        b'{"no":"type"}',
-        b'{"type":"assistant.message","data":5}',
-        b'{"type":"tool.execution_start","data":{}}',
-    ],
-)
-def test_garbage_is_kept_and_ends_nothing(garbage: bytes) -> None:
-    lines = lines_of("headless-write.jsonl")
-    events, result = play([*lines[:5], garbage, b"", b"   ", *lines[5:]])
-    unknown = [event for event in events if isinstance(event, ev.Unknown)]
-    assert len(unknown) == 1
-    assert result.status == "completed"
-
-
-def test_the_turn_limit_stops_before_the_next_call() -> None:
-    _, result = play(lines_of("headless-write.jsonl"), max_turns=1)
-    assert result.status == "budget_exceeded"
-    _, result = play(lines_of("headless-write.jsonl"), max_turns=2)
-    assert result.status == "completed"
-
-
 def test_raw_lines_are_kept_when_asked_for() -> None:
-    events, _ = play(lines_of("headless-hello.jsonl"), include_raw=True)
+    events, _ = play(capture_lines("headless-hello.jsonl"), include_raw=True)
     (start,) = [event for event in events if isinstance(event, ev.MessageStart)]
     assert start.raw["type"] == "assistant.message_start"
 

@@ -6,7 +6,7 @@ from bridle.process.spec import ProcessExit
 from bridle.runtimes.copilot.product import PRODUCT
 from bridle.runtimes.copilot.stream import error_of_call, error_of_session
 from bridle.runtimes.copilot.wire import CallFailure, Failure
-from tests.runtimes.copilot.support import TESTDATA
+from tests.runtimes.copilot.captures import TESTDATA
 
 
 @pytest.mark.parametrize(

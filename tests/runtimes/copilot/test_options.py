@@ -17,23 +17,15 @@ from bridle.core.errors import (
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.copilot import CopilotRuntime
-from bridle.runtimes.install import npm_platform
 from bridle.runtimes.plan import RunPlan
-from tests.runtimes.agents import ONE_PNG
+from tests.runtimes.products import ONE_PNG, installed
 
 SERVER = ModelServer(url="http://127.0.0.1:1", api_key="a-scripted-key")
 
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> CopilotRuntime:
-    """A stand-in for the installed CLI: planning starts nothing."""
-    folder = tmp_path / "node_modules" / "@github" / f"copilot-{npm_platform()}"
-    folder.mkdir(parents=True)
-    (folder / "package.json").write_text('{"name":"@github/copilot-linux-x64","version":"1.0.102"}')
-    binary = folder / "copilot"
-    binary.write_text("#!/bin/sh\n")
-    binary.chmod(0o755)
-    return CopilotRuntime(AdapterSettings(binary=str(binary)))
+    return CopilotRuntime(AdapterSettings(binary=installed("copilot", tmp_path)))
 
 
 def of_version(runtime: CopilotRuntime, version: str) -> None:
@@ -182,48 +174,6 @@ def test_providers(runtime: CopilotRuntime, tmp_path: Path) -> None:
         plan(runtime, tmp_path, provider=Provider(auth_token_env="NOT_SET"))
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"system_prompt": "x"},
-        {"settings": "{}"},
-        {"budget_usd": 1.0},
-    ],
-)
-def test_refused_by_name(runtime: CopilotRuntime, tmp_path: Path, options: dict[str, Any]) -> None:
-    (name,) = options
-    with pytest.raises(UnsupportedOption, match=name):
-        plan(runtime, tmp_path, **options)
-    found = plan(runtime, tmp_path, ignore_unsupported=True, **options)
-    assert found.ignored_options == (name,)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"provider_options": {"max_retry": 1}}, "max_retry"),
-        ({"provider_options": {"max_retries": 9}}, "between 0 and 5"),
-        ({"provider_options": {"effort": "vast"}}, "effort"),
-        ({"provider_options": {"add_dirs": "/nowhere/at/all"}}, "no such directory"),
-        ({"images": ("/nowhere.png",)}, "cannot read image"),
-        ({"mcp_config": "/nowhere.json"}, "cannot read MCP config"),
-        ({"mcp_config": "{}"}, "MCP config"),
-        ({"append_system_prompt_file": "/nowhere"}, "cannot read system prompt"),
-        ({"allowed_tools": ("shell(git)",)}, "permission rule"),
-        ({"denied_tools": ("-x",)}, "has no tool"),
-        ({"account_dir": "/nowhere"}, "no such account folder"),
-        ({"cwd": "/nowhere"}, "no such directory"),
-    ],
-)
-def test_wrong_use(
-    runtime: CopilotRuntime, tmp_path: Path, options: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(WrongUse, match=words):
-        plan(runtime, tmp_path, **options)
-    left = tmp_path / ".local" / "state" / "bridle" / "run"
-    assert not left.exists() or not list(left.iterdir())
-
-
 def test_resuming_needs_the_whole_id(runtime: CopilotRuntime, tmp_path: Path) -> None:
     account = tmp_path / "account"
     kept = account / "session-state" / "1111-2222"
@@ -287,14 +237,6 @@ def test_options_that_a_terminal_may_ignore_have_no_effect(
     assert found.spec.argv[1:] == ("--no-auto-update", "--interactive=x")
     assert not [name for name in found.spec.env if name.startswith("COPILOT_PROVIDER_")]
     assert found.private_dirs == ()
-
-
-def test_who_is_logged_in(tmp_path: Path) -> None:
-    runtime = CopilotRuntime()
-    assert runtime.credentials({"HOME": str(tmp_path)}) == "missing"
-    assert runtime.credentials({"HOME": str(tmp_path), "GH_TOKEN": "x"}) == "present"
-    (tmp_path / ".copilot").mkdir()
-    assert runtime.credentials({"HOME": str(tmp_path)}) == "unknown"
 
 
 def test_the_native_program_is_started(tmp_path: Path, runtime: CopilotRuntime) -> None:

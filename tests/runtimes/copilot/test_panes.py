@@ -3,7 +3,7 @@
 from bridle.core.results import Dialog, Loading
 from bridle.runtimes.copilot import CopilotRuntime
 from bridle.runtimes.copilot.product import DIALECTS
-from tests.runtimes.copilot.support import TESTDATA
+from tests.runtimes.copilot.captures import TESTDATA
 
 
 def test_a_pane_without_a_prompt_is_loading() -> None:

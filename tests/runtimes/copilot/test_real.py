@@ -17,24 +17,14 @@ from bridle.core.usage import Usage
 from bridle.process.process_tree import marked_processes
 from bridle.runtimes import deployment
 from bridle.testing import ScriptedModel
+from bridle.testing.bench import AgentBench, AgentRun
 from bridle.testing.request_log import key_marker
-from tests.runtimes.agents import (
-    ONE_PNG,
-    SCRIPT,
-    SCRIPT_KINDS,
-    Outcome,
-    finish_run,
-    joined_kinds,
-    prepare_run,
-    run_agent,
-    snapshot,
-)
-from tests.runtimes.copilot.support import VERSION, Place, place, real_copilot
+from tests.runtimes.products import ONE_PNG
+from tests.runtimes.scripts import SCRIPT, SCRIPT_STEPS
 from tests.support.mcp_server import MCP_SERVER
+from tests.support.real_cli import newest, versions
 
 pytestmark = pytest.mark.real_cli
-
-__all__ = ["place"]
 
 SLEEPING = [
     {"text": "Waiting.", "shell": "sleep 60 & sleep 61; wait"},
@@ -42,25 +32,25 @@ SLEEPING = [
 ]
 
 
-def run(place: Place, server: ScriptedModel | None = None, **options: Any) -> Outcome:
-    return run_agent(real_copilot(), place, server, **options)
+def run(bench: AgentBench, model: ScriptedModel | None = None, /, **options: Any) -> AgentRun:
+    return bench.run(newest("copilot"), model, **options)
 
 
-def test_one_script(place: Place) -> None:
+def test_one_script(bench: AgentBench) -> None:
     with ScriptedModel(SCRIPT) as model:
-        outcome = run(place, model)
+        outcome = run(bench, model)
         model.assert_finished()
     result = outcome.result
-    assert joined_kinds(outcome.events) == SCRIPT_KINDS
+    assert outcome.steps == SCRIPT_STEPS
     assert (result.status, result.exit_code, result.error) == ("completed", 0, None)
     assert result.usage == Usage(
         input_tokens=800, output_tokens=100, cache_read_tokens=100, cache_write_tokens=5
     )
     assert (result.text, result.marker_detected) == ("Done. ORCHESTRA_COMPLETE", True)
-    assert (result.model, result.runtime_version) == ("scripted", VERSION)
+    assert (result.model, result.runtime_version) == ("scripted", versions("copilot")[-1])
     assert result.native_session_id == result.session_id
-    assert (place.repo / "shell.txt").read_text() == "made by shell\n"
-    assert not (place.home / ".copilot").exists(), "the user's home stays as it is"
+    assert (bench.work / "shell.txt").read_text() == "made by shell\n"
+    assert not (bench.home / ".copilot").exists(), "the user's home stays as it is"
 
 
 @pytest.mark.parametrize(
@@ -72,10 +62,10 @@ def test_one_script(place: Place) -> None:
         ({"kind": "context_overflow"}, "context_overflow"),
     ],
 )
-def test_faults(place: Place, fault: dict[str, Any], kind: str) -> None:
+def test_faults(bench: AgentBench, fault: dict[str, Any], kind: str) -> None:
     with ScriptedModel([{"fault": fault}]) as model:
-        outcome = run(place, model, provider_options={"max_retries": 1})
-    assert outcome.kind == kind
+        outcome = run(bench, model, provider_options={"max_retries": 1})
+    assert outcome.error_kind == kind
     if kind == "rate_limited":
         assert outcome.result.error is not None
         assert outcome.result.error.until is not None
@@ -83,23 +73,23 @@ def test_faults(place: Place, fault: dict[str, Any], kind: str) -> None:
     assert len(retries) <= 1
 
 
-def test_nobody_listens(place: Place) -> None:
+def test_nobody_listens(bench: AgentBench) -> None:
     with ScriptedModel([{"text": "x"}]) as model:
         url = model.url
     provider = Provider(base_url=f"{url}/v1")
-    outcome = run(place, provider=provider, model="m", provider_options={"max_retries": 1})
-    assert outcome.kind == "unavailable"
+    outcome = run(bench, provider=provider, model="m", provider_options={"max_retries": 1})
+    assert outcome.error_kind == "unavailable"
 
 
-def test_an_answer_that_is_cut_again_and_again(place: Place) -> None:
+def test_an_answer_that_is_cut_again_and_again(bench: AgentBench) -> None:
     with ScriptedModel([{"text": "cut", "stop_reason": "max_tokens"}] * 4) as model:
-        outcome = run(place, model)
-    assert outcome.kind == "context_overflow"
+        outcome = run(bench, model)
+    assert outcome.error_kind == "context_overflow"
 
 
-def test_an_abort_leaves_no_tool_behind(place: Place) -> None:
+def test_an_abort_leaves_no_tool_behind(bench: AgentBench) -> None:
     with ScriptedModel(SLEEPING) as model:
-        prepared = prepare_run(real_copilot(), place, model)
+        prepared = bench.prepare(newest("copilot"), model)
         for event in prepared.run.events():
             if isinstance(event, ev.ToolExecutionStart):
                 threading.Thread(target=prepared.run.abort).start()
@@ -115,9 +105,9 @@ def parent_of(pid: int) -> int:
         return 0
 
 
-def test_killed_in_mid_tool(place: Place) -> None:
+def test_killed_in_mid_tool(bench: AgentBench) -> None:
     with ScriptedModel(SLEEPING) as model:
-        prepared = prepare_run(real_copilot(), place, model)
+        prepared = bench.prepare(newest("copilot"), model)
         for event in prepared.run.events():
             if isinstance(event, ev.ToolExecutionStart):
                 marked = marked_processes(prepared.plan.session_id)
@@ -129,25 +119,25 @@ def test_killed_in_mid_tool(place: Place) -> None:
     assert marked_processes(prepared.plan.session_id) == []
 
 
-def test_a_provider_and_a_conversation_that_goes_on(place: Place) -> None:
+def test_a_provider_and_a_conversation_that_goes_on(bench: AgentBench) -> None:
     """On the user's own home: routed by variables alone, configuration untouched."""
-    home = place.home / ".copilot"
+    home = bench.home / ".copilot"
     home.mkdir()
     (home / "settings.json").write_text('{"theme": "dark"}\n')
-    before = snapshot(home)
+    before = bench.files(".copilot")
     env = {"GATEWAY": "the-gateway-key", "COPILOT_PROVIDER_BEARER_TOKEN": "another-service"}
     with ScriptedModel([{"text": "one"}, {"text": "two"}]) as model:
         provider = Provider(base_url=f"{model.url}/v1", auth_token_env="GATEWAY")
         first = run(
-            place,
+            bench,
             provider=provider,
             model="m-1",
-            env=env,
+            environ=env,
             prompt="-x @nothing /help\nünï",
             append_system_prompt="Say MANGO.",
         )
         native = first.result.native_session_id
-        second = run(place, provider=provider, model="m-1", env=env, resume=native)
+        second = run(bench, provider=provider, model="m-1", environ=env, resume=native)
         bodies = [request.body for request in model.requests]
         keys = {request.headers["authorization"] for request in model.requests}
     assert (first.result.text, second.result.text) == ("one", "two")
@@ -157,42 +147,42 @@ def test_a_provider_and_a_conversation_that_goes_on(place: Place) -> None:
     assert "-x @nothing /help\\nünï" in json.dumps(bodies[0], ensure_ascii=False)
     assert len(bodies[1]["messages"]) > len(bodies[0]["messages"])
     assert second.result.usage.output_tokens == 20, "only what this run used"
-    after = snapshot(home)
+    after = bench.files(".copilot")
     assert {name: after[name] for name in before} == before
 
 
-def test_nobody_to_ask_and_tools_that_are_refused(place: Place) -> None:
+def test_nobody_to_ask_and_tools_that_are_refused(bench: AgentBench) -> None:
     turns = [
         {"text": "Writing.", "write_file": {"path": "out.txt", "content": "x"}},
         {"text": "I may not."},
     ]
     with ScriptedModel(turns) as model:
         outcome = run(
-            place,
+            bench,
             model,
             permission_mode="ask",
-            env={"COPILOT_ALLOW_ALL": "true"},
+            environ={"COPILOT_ALLOW_ALL": "true"},
             denied_tools=("grep", "shell(git push)"),
         )
         offered = {tool["function"]["name"] for tool in model.requests[0].body["tools"]}
     assert outcome.result.status == "completed"
-    assert not (place.repo / "out.txt").exists()
+    assert not (bench.work / "out.txt").exists()
     (decision,) = [event for event in outcome.events if isinstance(event, ev.PermissionDecision)]
     assert decision.decision == "deny"
     assert "grep" not in offered
     assert "bash" in offered
 
 
-def test_an_image_and_an_mcp_server(place: Place) -> None:
-    server = place.home / "server.py"
+def test_an_image_and_an_mcp_server(bench: AgentBench) -> None:
+    server = bench.home / "server.py"
     server.write_text(MCP_SERVER)
     config = {"mcpServers": {"lab": {"command": sys.executable, "args": [str(server)]}}}
-    image = place.home / "a picture.png"
+    image = bench.home / "a picture.png"
     image.write_bytes(ONE_PNG)
     call = {"name": "lab-shout", "args": {"text": "hi"}}
     with ScriptedModel([{"text": "Now.", "tool_calls": [call]}, {"text": "ok"}]) as model:
         outcome = run(
-            place,
+            bench,
             model,
             mcp_config=json.dumps(config),
             images=(str(image),),
@@ -204,23 +194,23 @@ def test_an_image_and_an_mcp_server(place: Place) -> None:
     assert "image_url" in body
 
 
-def test_no_login_and_an_unknown_flag(place: Place) -> None:
-    assert run(place, env={"COPILOT_OFFLINE": ""}).kind == "not_authenticated"
-    assert run(place, raw_args=("--zz",)).kind == "protocol_drift"
+def test_no_login_and_an_unknown_flag(bench: AgentBench) -> None:
+    assert run(bench, environ={"COPILOT_OFFLINE": ""}).error_kind == "not_authenticated"
+    assert run(bench, raw_args=("--zz",)).error_kind == "protocol_drift"
 
 
-def test_instructions_that_were_deployed_are_read(place: Place) -> None:
+def test_instructions_that_were_deployed_are_read(bench: AgentBench) -> None:
     from bridle.core.options import HooksDef, OverlayContent
 
-    hooks = HooksDef(agent_name="a", capability="builder", worktree_path=str(place.repo))
-    runtime = real_copilot()
+    hooks = HooksDef(agent_name="a", capability="builder", worktree_path=str(bench.work))
+    runtime = newest("copilot")
     for text, name in (("PEAR", "copilot-instructions.md"), ("PLUM", "bridle.instructions.md")):
         overlay = OverlayContent(content=f"Say {text}.")
-        (path,) = deployment.deploy(runtime, str(place.repo), overlay, hooks)
+        (path,) = deployment.deploy(runtime, str(bench.work), overlay, hooks)
         assert Path(path).name == name
-        subprocess.run(["git", "add", "-f", "."], cwd=place.repo, check=True)
+        subprocess.run(["git", "add", "-f", "."], cwd=bench.work, check=True)
     with ScriptedModel([{"text": "ok"}]) as model:
-        finish_run(prepare_run(runtime, place, model))
+        bench.run(runtime, model)
         body = json.dumps(model.requests[0].body)
     assert "Say PEAR." in body
     assert "Say PLUM." in body

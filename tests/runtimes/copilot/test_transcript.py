@@ -7,7 +7,7 @@ import pytest
 from bridle.core.usage import Usage
 from bridle.runtimes.copilot import CopilotRuntime
 from bridle.runtimes.copilot.transcript import last_finish_reason, read_summary
-from tests.runtimes.copilot.support import TESTDATA
+from tests.runtimes.copilot.captures import TESTDATA
 
 
 def test_the_transcript_is_summed() -> None:

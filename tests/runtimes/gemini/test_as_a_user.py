@@ -10,13 +10,12 @@ import sys
 
 import pytest
 
-from tests.runtimes.gemini.support import VERSION
-from tests.support.real_cli import real_cli
+from tests.support.real_cli import real_cli, versions
 from tests.support.unprivileged import as_user
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(420)]
 
-RUNS = "tests/runtimes/gemini/test_real_cli.py::"
+RUNS = "tests/runtimes/gemini/test_real.py::"
 GUARDED = "tests/guard/test_real_agents.py::"
 DEPLOYED = "tests/guard/test_deploy_other_runtimes.py::"
 CONFINED = "tests/sandbox/test_real_other_agents.py::"
@@ -55,7 +54,7 @@ CONFINED = "tests/sandbox/test_real_other_agents.py::"
     ],
 )
 def test_it_works_for_a_user_without_rights(names: tuple[str, ...]) -> None:
-    real_cli("gemini", VERSION)
+    real_cli("gemini", versions("gemini")[-1])
     quiet = ("-q", "-p", "no:cacheprovider", "--basetemp=.tmp/pytest")
     done = as_user(sys.executable, "-m", "pytest", *quiet, *names, seconds=400)
     # None was skipped, and none is missing.

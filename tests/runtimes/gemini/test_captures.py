@@ -8,8 +8,8 @@ from bridle.core import events as ev
 from bridle.core.usage import Usage
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.gemini.stream import GeminiNormalizer
-from tests.runtimes.gemini.support import TESTDATA, capture_lines, make_recorder, play
-from tests.support.driving import check_order, kinds
+from tests.runtimes.gemini.captures import TESTDATA, capture_lines, make_recorder, play
+from tests.support.driving import kinds
 
 CAPTURES = sorted(
     str(path.relative_to(TESTDATA))
@@ -105,34 +105,6 @@ def test_usage_is_taken_from_the_result_alone(name: str) -> None:
     stats = json.loads(capture_lines(name)[-1]).get("stats", {})
     assert result.usage.total == stats.get("total_tokens", 0)
     assert result.usage.input_tokens == stats.get("input", 0)
-
-
-@pytest.mark.parametrize("name", CAPTURES)
-def test_the_order_contract_holds(name: str) -> None:
-    events, _ = play(capture_lines(name))
-    check_order(events)
-
-
-@pytest.mark.parametrize("name", CAPTURES)
-def test_half_a_line_garbage_and_news_are_kept(name: str) -> None:
-    lines = capture_lines(name)
-    odd = [b'{"type":"half', b"\xff\xfe\x00", b'{"type":"brand_new","x":1}', b"[]"]
-    events, _ = play([odd[0], *lines[:1], *odd[1:], *lines[1:]])
-    check_order(events)
-    unknown = [event.raw for event in events if isinstance(event, ev.Unknown)]
-    assert len(unknown) == len(odd)
-    assert {"type": "brand_new", "x": 1} in unknown
-
-
-def test_another_session_than_the_one_to_resume_stops_the_run() -> None:
-    _, result = play(capture_lines("headless-hello.jsonl"), resumed="another")
-    assert result.error is not None
-    assert result.error.kind == "resume_refused"
-
-
-def test_turns_are_counted() -> None:
-    _, result = play(capture_lines("headless-write.jsonl"), max_turns=1)
-    assert result.status == "budget_exceeded"
 
 
 FAILED = (

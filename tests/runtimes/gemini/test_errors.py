@@ -6,7 +6,7 @@ import pytest
 
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.gemini.stream import error_from_exit, error_from_text
-from tests.runtimes.gemini.support import TESTDATA
+from tests.runtimes.gemini.captures import TESTDATA
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from bridle.runtimes.gemini.transcript import chats_dir, parse_transcript
-from tests.runtimes.gemini.support import TESTDATA
+from tests.runtimes.gemini.captures import TESTDATA
 
 
 def test_a_transcript_is_summed_up_once() -> None:

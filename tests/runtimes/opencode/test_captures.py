@@ -6,8 +6,8 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.core.usage import Usage
-from tests.runtimes.opencode.support import TESTDATA, capture_lines, play
-from tests.support.driving import check_order, kinds
+from tests.runtimes.opencode.captures import TESTDATA, capture_lines, play
+from tests.support.driving import kinds
 
 CAPTURES = sorted(
     str(path.relative_to(TESTDATA))
@@ -109,29 +109,6 @@ def test_usage_is_counted_once(name: str) -> None:
     assert (result.cost_usd or 0.0) == pytest.approx(sum(step["cost"] for step in steps))
 
 
-@pytest.mark.parametrize("name", CAPTURES)
-def test_the_order_contract_holds(name: str) -> None:
-    events, _ = play(capture_lines(name))
-    check_order(events)
-
-
-@pytest.mark.parametrize("name", CAPTURES)
-def test_half_a_line_garbage_and_news_are_kept(name: str) -> None:
-    lines = capture_lines(name)
-    odd = [b'{"type":"half', b"\xff\xfe\x00", b'{"type":"brand_new","x":1}', b"[]", lines[0][:40]]
-    events, _ = play([odd[0], *lines[:1], *odd[1:], *lines[1:]])
-    check_order(events)
-    unknown = [event.raw for event in events if isinstance(event, ev.Unknown)]
-    assert len(unknown) == len(odd)
-    assert {"type": "brand_new", "x": 1} in unknown
-
-
-def test_another_session_than_the_one_to_resume_stops_the_run() -> None:
-    _, result = play(capture_lines("run-hello.jsonl"), resumed="ses_other")
-    assert result.error is not None
-    assert result.error.kind == "resume_refused"
-
-
 def test_a_budget_is_kept_between_steps() -> None:
     _, result = play(capture_lines("run-write.jsonl"), budget_usd=0.0001)
     assert result.status == "budget_exceeded"
@@ -144,8 +121,3 @@ def test_a_budget_over_a_model_without_price_is_refused() -> None:
     _, result = play(lines, budget_usd=5.0)
     assert result.error is not None
     assert "price" in result.error.message
-
-
-def test_turns_are_counted() -> None:
-    _, result = play(capture_lines("run-write.jsonl"), max_turns=1)
-    assert result.status == "budget_exceeded"

@@ -9,10 +9,6 @@ import msgspec
 import pytest
 
 from bridle.core.errors import (
-    BridleError,
-    NotAuthenticated,
-    NotInstalled,
-    ResumeRefused,
     UnsupportedOption,
     WrongUse,
 )
@@ -22,18 +18,12 @@ from bridle.runtimes.install import npm_platform
 from bridle.runtimes.opencode import OpenCodeRuntime
 from bridle.runtimes.opencode.product import native_binary
 from bridle.runtimes.plan import RunPlan
-from tests.runtimes.opencode.support import TESTDATA
+from tests.runtimes.products import installed
 
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> OpenCodeRuntime:
-    package = tmp_path / "opencode-ai"
-    (package / "bin").mkdir(parents=True)
-    (package / "package.json").write_text('{"name":"opencode-ai","version":"1.18.33"}')
-    binary = package / "bin" / "opencode"
-    binary.write_bytes(b"\x7fELF never started")
-    binary.chmod(0o755)
-    return OpenCodeRuntime(AdapterSettings(binary=str(binary)))
+    return OpenCodeRuntime(AdapterSettings(binary=installed("opencode", tmp_path)))
 
 
 def plan(runtime: OpenCodeRuntime, env: dict[str, str] | None = None, **options: Any) -> RunPlan:
@@ -183,66 +173,6 @@ def test_a_scripted_model_has_a_home_of_its_own(runtime: OpenCodeRuntime) -> Non
     assert "scripted-key" in made.secrets
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"model": "gpt-9"}, WrongUse),
-        ({"images": ("/no/such.png",)}, WrongUse),
-        ({"append_system_prompt_file": "/no/such.md"}, WrongUse),
-        ({"settings": "/no/such.json"}, WrongUse),
-        ({"settings": "{broken"}, WrongUse),
-        ({"mcp_config": '{"mcpServers": {"a": {}}}'}, WrongUse),
-        ({"mcp_config": '{"mcpServers": {"a": {"url": "u", "type": "sse"}}}'}, UnsupportedOption),
-        ({"mcp_config": '{"mcpServers": {"a": {"command": "u", "cwd": "/"}}}'}, UnsupportedOption),
-        ({"denied_tools": ("*",)}, WrongUse),
-        ({"resume": "--help"}, WrongUse),
-        ({"cwd": "/no/such/folder"}, WrongUse),
-        ({"provider_options": {"max_retires": 1}}, WrongUse),
-        ({"provider_options": {"max_retries": -1}}, WrongUse),
-        ({"provider_options": {"retry_seconds": 0}}, WrongUse),
-        ({"provider_options": {"api": "smoke-signals"}}, WrongUse),
-        ({"provider": Provider(base_url="http://x")}, WrongUse),
-        ({"provider": Provider(auth_token_env="NO_KEY"), "model": "lab/m"}, NotAuthenticated),
-        ({"provider": Provider(), "model": "lab/m"}, WrongUse),
-    ],
-)
-def test_what_cannot_be_done_is_refused(
-    runtime: OpenCodeRuntime, options: dict[str, Any], error: type[BridleError]
-) -> None:
-    with pytest.raises(error):
-        plan(runtime, **options)
-    run = Path(os.environ["HOME"]) / ".local" / "state" / "bridle" / "run"
-    assert not run.exists() or not list(run.iterdir())
-
-
-def test_the_nearest_option_is_named(runtime: OpenCodeRuntime) -> None:
-    with pytest.raises(WrongUse) as caught:
-        plan(runtime, provider_options={"max_retires": 1})
-    assert "max_retries" in caught.value.hint
-
-
-def test_another_account_has_all_its_folders_below_one(
-    runtime: OpenCodeRuntime, tmp_path: Path
-) -> None:
-    env = plan(runtime, account_dir=str(tmp_path)).spec.env
-    assert env["XDG_DATA_HOME"] == str(tmp_path / "data")
-    server = ModelServer(url="http://127.0.0.1:1", api_key="scripted-key")
-    made = plan(runtime, account_dir=str(tmp_path), model_server=server, resume="ses_1")
-    assert made.spec.env["XDG_CONFIG_HOME"] == str(tmp_path / "config")
-
-
-def test_resuming_needs_the_users_home(runtime: OpenCodeRuntime) -> None:
-    server = ModelServer(url="http://127.0.0.1:1", api_key="scripted-key")
-    with pytest.raises(ResumeRefused):
-        plan(runtime, resume="ses_1", model_server=server)
-
-
-def test_a_missing_cli_is_named() -> None:
-    with pytest.raises(NotInstalled) as caught:
-        plan(OpenCodeRuntime(AdapterSettings(binary="no-such-opencode")))
-    assert "npm install" in caught.value.hint
-
-
 def test_commands_for_others(runtime: OpenCodeRuntime) -> None:
     spawn = runtime.build_spawn_command(
         SpawnOptions(model="opus", permission_mode="bypass", initial_prompt="it's on")
@@ -256,16 +186,6 @@ def test_commands_for_others(runtime: OpenCodeRuntime) -> None:
     with pytest.raises(UnsupportedOption, match="permission_mode=ask"):
         runtime.build_spawn_command(SpawnOptions(model="opus"))
     assert runtime.build_print_command("-x", "a/b")[1:] == ["run", "-m", "a/b", "--", "-x"]
-
-
-def test_credentials_are_looked_for_not_read(runtime: OpenCodeRuntime, tmp_path: Path) -> None:
-    env = {"HOME": str(tmp_path)}
-    assert runtime.credentials(env) == "unknown"
-    assert runtime.credentials({**env, "OPENAI_API_KEY": "k"}) == "present"
-    folder = tmp_path / ".local" / "share" / "opencode"
-    folder.mkdir(parents=True)
-    (folder / "auth.json").write_text('{"anthropic": {}}')
-    assert runtime.credentials(env) == "present"
 
 
 def test_a_run_at_the_terminal(runtime: OpenCodeRuntime, tmp_path: Path) -> None:
@@ -299,12 +219,3 @@ def test_the_program_behind_an_npm_script_is_started(tmp_path: Path) -> None:
     program.chmod(0o755)
     assert native_binary(str(script)) == str(program)
     assert native_binary(str(program)) == str(program)
-
-
-def test_the_dialect_names_its_proof() -> None:
-    dialect, seen, warning = OpenCodeRuntime().dialect("1.18.33")
-    assert seen
-    assert not warning
-    assert (TESTDATA / dialect.capture).exists()
-    assert "never tested" in OpenCodeRuntime().dialect("1.19.0")[2]
-    assert msgspec.json.encode(dialect)

@@ -2,7 +2,7 @@
 
 from bridle.core.results import Loading, Ready
 from bridle.runtimes.opencode import OpenCodeRuntime
-from tests.runtimes.opencode.support import TESTDATA
+from tests.runtimes.opencode.captures import TESTDATA
 
 
 def test_a_blank_screen_is_loading_and_a_talk_is_ready() -> None:

@@ -5,7 +5,7 @@ from bridle.core.options import RunOptions
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.opencode.stream import read_log_line
 from bridle.turns.recorder import Recorder
-from tests.runtimes.opencode.support import capture_lines, make, play
+from tests.runtimes.opencode.captures import capture_lines, make, play
 
 _FAILED = (
     'timestamp=2026-11-15T20:48:29.407Z level=ERROR run=8b3c7665 message="stream error" '

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bridle.runtimes.opencode.transcript import model_of, parse_transcript
-from tests.runtimes.opencode.support import TESTDATA
+from tests.runtimes.opencode.captures import TESTDATA
 
 
 def _database(path: Path) -> None:

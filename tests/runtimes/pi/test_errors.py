@@ -8,7 +8,7 @@ from bridle.core.errors import AgentError
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.pi.product import ERRORS
 from bridle.runtimes.pi.stream import error_of_message
-from tests.runtimes.pi.support import play
+from tests.runtimes.pi.captures import play
 
 BODY = '{{"type":"error","error":{{"type":"{}","message":"{}"}}}}'
 

@@ -13,14 +13,14 @@ from bridle.runtimes.pi.live import PiLiveWire
 from bridle.runtimes.pi.wire import ASK_TITLE
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Delivery, LiveFacts, Outgoing
-from tests.runtimes.pi.support import TESTDATA
+from tests.runtimes.pi.captures import TESTDATA
 from tests.support.driving import check_order
 
 OLD, NEW = "pi-0.74", "pi-1.5"
 both = pytest.mark.parametrize("dialect", [OLD, NEW])
 
 
-class Bench:
+class WireBench:
     """A wire whose other end is played by the test."""
 
     def __init__(self, dialect: str, resume: str | None = None, **own: Any) -> None:
@@ -62,7 +62,7 @@ class Bench:
     def tell_state(self, name: str, **fields: Any) -> None:
         self.answer(name, "get_state", data={"sessionId": "native", **fields})
 
-    def up(self) -> "Bench":
+    def up(self) -> "WireBench":
         self.tell_state(self.sent()[0]["id"])
         assert self.recorder.is_ready
         return self
@@ -109,7 +109,7 @@ class Bench:
 
 @both
 def test_a_turn(dialect: str) -> None:
-    bench = Bench(dialect).up()
+    bench = WireBench(dialect).up()
     assert bench.recorder.native_session_id == "native"
     bench.prompt()
     assert bench.deliveries["p"] == Delivery(id="p", taken=True, turn=1)
@@ -122,7 +122,7 @@ def test_a_turn(dialect: str) -> None:
 
 @both
 def test_another_conversation_is_refused(dialect: str) -> None:
-    bench = Bench(dialect, resume="wanted")
+    bench = WireBench(dialect, resume="wanted")
     bench.tell_state(bench.sent()[0]["id"])
     assert isinstance(bench.recorder.stop_requested, ResumeRefused)
     assert not bench.recorder.is_ready
@@ -130,11 +130,11 @@ def test_another_conversation_is_refused(dialect: str) -> None:
 
 @both
 def test_a_copy_is_proved_or_refused(dialect: str) -> None:
-    bench = Bench(dialect, resume="source", fork=True)
+    bench = WireBench(dialect, resume="source", fork=True)
     bench.tell_state(bench.sent()[0]["id"], messageCount=2)
     assert bench.recorder.is_ready
     assert bench.recorder.native_session_id == "native"
-    empty, same = Bench(dialect, "source", fork=True), Bench(dialect, "native", fork=True)
+    empty, same = WireBench(dialect, "source", fork=True), WireBench(dialect, "native", fork=True)
     empty.tell_state(empty.sent()[0]["id"], messageCount=0)
     same.tell_state(same.sent()[0]["id"], messageCount=2)
     for refused in (empty, same):
@@ -143,7 +143,7 @@ def test_a_copy_is_proved_or_refused(dialect: str) -> None:
 
 
 def test_a_retry_keeps_the_turn_open_where_nothing_settles() -> None:
-    bench = Bench(OLD).up()
+    bench = WireBench(OLD).up()
     bench.prompt()
     bench.reply("", "error", "529 overloaded")
     bench.hear("agent_end")
@@ -170,7 +170,7 @@ def test_a_retry_keeps_the_turn_open_where_nothing_settles() -> None:
 
 
 def test_a_compaction_keeps_the_turn_open_where_nothing_settles() -> None:
-    bench = Bench(OLD).up()
+    bench = WireBench(OLD).up()
     bench.prompt()
     bench.reply("", "error", "400 prompt is too long")
     bench.hear("agent_end")
@@ -198,7 +198,7 @@ def test_a_compaction_keeps_the_turn_open_where_nothing_settles() -> None:
 
 @both
 def test_a_steer_in_flight_holds_the_end_of_the_turn(dialect: str) -> None:
-    bench = Bench(dialect).up()
+    bench = WireBench(dialect).up()
     bench.prompt()
     bench.reply()
     bench.wire.steer(Outgoing(id="s", text="Too late."))
@@ -220,7 +220,7 @@ def test_a_steer_in_flight_holds_the_end_of_the_turn(dialect: str) -> None:
 
 
 def test_a_steer_that_is_left_in_the_queue_is_taken_out_and_refused() -> None:
-    bench = Bench(NEW).up()
+    bench = WireBench(NEW).up()
     bench.prompt()
     bench.wire.steer(Outgoing(id="s", text="Mind the gap."))
     bench.sent()
@@ -238,7 +238,7 @@ def test_a_steer_that_is_left_in_the_queue_is_taken_out_and_refused() -> None:
 
 
 def test_a_steer_that_cannot_be_taken_out_goes_with_the_next_prompt() -> None:
-    bench = Bench(OLD).up()
+    bench = WireBench(OLD).up()
     bench.prompt()
     bench.wire.steer(Outgoing(id="s", text="Mind the gap."))
     bench.sent()
@@ -258,7 +258,7 @@ def test_a_steer_that_cannot_be_taken_out_goes_with_the_next_prompt() -> None:
 
 @both
 def test_abort_cancels_dialogs_first(dialect: str) -> None:
-    bench = Bench(dialect).up()
+    bench = WireBench(dialect).up()
     bench.prompt()
     call = json.dumps({"id": "call", "tool": "bash", "args": {"command": "ls"}})
     bench.hear("extension_ui_request", id="d", method="input", title=ASK_TITLE, placeholder=call)
@@ -283,7 +283,7 @@ def test_abort_cancels_dialogs_first(dialect: str) -> None:
 
 @both
 def test_what_nobody_can_answer_is_cancelled_at_once(dialect: str) -> None:
-    bench = Bench(dialect)
+    bench = WireBench(dialect)
     bench.sent()
     bench.hear("extension_ui_request", id="early", method="confirm", title="Trust?")
     assert bench.sent() == [{"type": "extension_ui_response", "id": "early", "cancelled": True}]
@@ -301,7 +301,7 @@ def test_what_nobody_can_answer_is_cancelled_at_once(dialect: str) -> None:
 
 @both
 def test_prompts_wait_for_the_model_and_an_unknown_one_refuses_them(dialect: str) -> None:
-    bench = Bench(dialect).up()
+    bench = WireBench(dialect).up()
     bench.wire.set_model("sonnet:high")
     bench.wire.prompt(Outgoing(id="p", text="a"))
     first, second = bench.sent()
@@ -329,7 +329,7 @@ def test_prompts_wait_for_the_model_and_an_unknown_one_refuses_them(dialect: str
 
 @both
 def test_a_command_of_an_extension_is_a_turn_without_an_answer(dialect: str) -> None:
-    bench = Bench(dialect).up()
+    bench = WireBench(dialect).up()
     bench.wire.prompt(Outgoing(id="p", text="/lab"))
     bench.sent()
     if dialect == NEW:
@@ -346,7 +346,7 @@ def test_a_command_of_an_extension_is_a_turn_without_an_answer(dialect: str) -> 
 
 @both
 def test_a_turn_that_pi_begins_by_itself(dialect: str) -> None:
-    bench = Bench(dialect).up()
+    bench = WireBench(dialect).up()
     bench.hear("agent_start")
     assert bench.recorder.turn_open
     bench.reply("By myself.")
@@ -356,7 +356,7 @@ def test_a_turn_that_pi_begins_by_itself(dialect: str) -> None:
 
 @both
 def test_the_end_of_the_process_settles_everything(dialect: str) -> None:
-    bench = Bench(dialect).up()
+    bench = WireBench(dialect).up()
     bench.prompt()
     bench.wire.steer(Outgoing(id="s", text="Mind the gap."))
     bench.wire.finish(ProcessExit(code=-9))
@@ -369,7 +369,7 @@ def test_the_end_of_the_process_settles_everything(dialect: str) -> None:
 
 
 def test_a_start_that_fails_says_why() -> None:
-    bench = Bench(NEW)
+    bench = WireBench(NEW)
     bench.wire.finish(ProcessExit(code=1, stderr_tail="No API key found for anthropic.\n"))
     assert bench.recorder.error is not None
     assert bench.recorder.error.kind == "not_authenticated"
@@ -392,9 +392,9 @@ def test_a_start_that_fails_says_why() -> None:
     ],
 )
 def test_nothing_that_pi_may_print_breaks_it(dialect: str, line: bytes) -> None:
-    bench = Bench(dialect)
+    bench = WireBench(dialect)
     bench.wire.feed(line)
-    bench = Bench(dialect).up()
+    bench = WireBench(dialect).up()
     bench.wire.feed(line)
     bench.prompt()
     bench.wire.feed(line)
@@ -415,7 +415,7 @@ def test_nothing_that_pi_may_print_breaks_it(dialect: str, line: bytes) -> None:
     ],
 )
 def test_captured_conversations(capture: str, dialect: str, statuses: list[str]) -> None:
-    bench = Bench(dialect)
+    bench = WireBench(dialect)
     names = {"r1": bench.sent()[0]["id"]}
     steers: list[str] = []
     streaming, moment = False, 0.0

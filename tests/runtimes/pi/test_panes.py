@@ -4,7 +4,7 @@ import pytest
 
 from bridle.core.results import Loading, Ready
 from bridle.runtimes.pi import PiRuntime
-from tests.runtimes.pi.support import TESTDATA
+from tests.runtimes.pi.captures import TESTDATA
 
 
 @pytest.mark.parametrize("pane", ["", "\n\n", "$ pi\n", "Error: nothing\n"])

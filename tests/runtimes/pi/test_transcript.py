@@ -7,7 +7,7 @@ import pytest
 
 from bridle.runtimes.pi import PiRuntime
 from bridle.runtimes.pi.transcript import find_session, session_dir
-from tests.runtimes.pi.support import TESTDATA
+from tests.runtimes.pi.captures import TESTDATA
 
 NEW = TESTDATA / "session-compaction-1.5.0.jsonl"
 OLD = TESTDATA / "session-compaction-0.74.2.jsonl"

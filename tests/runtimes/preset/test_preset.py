@@ -9,7 +9,7 @@ import pytest
 import bridle
 from bridle.config import Config, load_config
 from bridle.config.schema import AdapterSection, RuntimeSection
-from bridle.core.errors import ConfigError, NotInstalled, UnsupportedOption, WrongUse
+from bridle.core.errors import ConfigError, UnsupportedOption, WrongUse
 from bridle.core.events import Event, MessageEnd, MessageUpdate
 from bridle.core.options import Provider, ResolvedModel, SpawnOptions
 from bridle.core.results import Loading, Ready, RunResult
@@ -141,33 +141,6 @@ def test_variables_and_working_directory_reach_the_agent(place: Place) -> None:
     assert run(place, "cwd", cwd=str(folder)).text == str(folder)
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("model", "m"),
-        ("system_prompt", "s"),
-        ("append_system_prompt", "s"),
-        ("max_turns", 2),
-        ("allowed_tools", ("a",)),
-        ("denied_tools", ("a",)),
-        ("settings", "{}"),
-        ("mcp_config", "{}"),
-        ("images", ("a.png",)),
-        ("provider_options", {"a": 1}),
-        ("budget_usd", 1.0),
-        ("resume", "id"),
-        ("model_server", bridle.ModelServer(url="http://127.0.0.1:1", api_key="k")),
-    ],
-)
-def test_everything_else_is_refused_by_name(place: Place, option: str, value: Any) -> None:
-    with pytest.raises(UnsupportedOption) as caught:
-        run(place, "echo a", **{option: value})
-    assert caught.value.option == option
-    assert caught.value.runtime == "tiny"
-    ignored = run(place, "echo a", ignore_unsupported=True, **{option: value})
-    assert (ignored.text, ignored.ignored_options) == ("a", (option,))
-
-
 @pytest.mark.parametrize("mode", ["worktree", "read-only"])
 def test_the_sandbox_holds_a_program_that_nothing_is_known_of(place: Place, mode: str) -> None:
     outside = place.project.parent / "outside"
@@ -178,15 +151,6 @@ def test_the_sandbox_holds_a_program_that_nothing_is_known_of(place: Place, mode
     assert result.text.split() == [inside, "refused", "wrote"]
     assert (place.project / "inside").exists() is (mode == "worktree")
     assert list(outside.iterdir()) == []
-
-
-def test_a_missing_program_is_told_with_the_way_to_install_it(place: Place) -> None:
-    with pytest.raises(NotInstalled, match="no-such-agent") as caught:
-        run(place, "echo a", "absent")
-    assert caught.value.hint == "install it with `get no-such-agent`"
-    report = get_adapter("absent", load_config(str(place.project))).is_available({})
-    assert not report.available
-    assert report.hints == ("install it with `get no-such-agent`",)
 
 
 def test_no_version_is_asked_of_a_program_that_may_not_know_the_question(place: Place) -> None:

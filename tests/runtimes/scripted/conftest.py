@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtimes.scripted.helper import Stage
+from tests.runtimes.scripted.runs import Stage
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from bridle.core import events as ev
-from bridle.core.errors import NotInstalled, UnsupportedOption, WrongUse
+from bridle.core.errors import NotInstalled, WrongUse
 from bridle.process.process_tree import marked_processes
 from bridle.runs import prepare
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.scripted import ScriptedRuntime
-from tests.runtimes.scripted.helper import Stage, check_order
+from tests.runtimes.scripted.runs import Stage, check_order
 
 SCRIPT = [{"text": "One.", "shell": "echo ok > out.txt"}, {"text": "Two."}]
 
@@ -140,53 +140,11 @@ def test_unknown_raw_argument(stage: Stage) -> None:
     assert "--nonsense" in played.result.error.message
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"provider_options": {"scritp": "x"}}, "no provider option 'scritp'"),
-        ({"provider_options": {"script": 5}}, "must be a file's path"),
-        ({"provider_options": {"script": "/nowhere/s.yaml"}}, "cannot be read"),
-        ({"provider_options": {"script": [{"txet": "x"}]}}, "did you mean 'text'"),
-        ({"provider_options": {"behave": "dance"}}, "no behaviour 'dance'"),
-        ({"provider_options": {"behave": "garbage:3"}}, "wrong number"),
-        ({"provider_options": {"behave": "exit"}}, "needs a number"),
-        ({"provider_options": {"max_retries": "many"}}, "max_retries"),
-        ({"provider_options": {"max_retries": 1000}}, "must be between 0 and 20"),
-        ({"provider_options": {"cost_per_turn": -1}}, "must be between 0 and"),
-        ({"provider_options": {"script": [{"text": "x"}], "conversation": "y"}}, "no conversation"),
-        ({"images": ("/nowhere/a.png",)}, "cannot read image"),
-        ({"append_system_prompt_file": "/nowhere/a.md"}, "cannot read system prompt file"),
-        ({"allowed_tools": ("Bash",)}, "no tool 'Bash'"),
-    ],
-)
-def test_wrong_use_is_told_before_anything_starts(
-    stage: Stage, fields: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(WrongUse, match=message):
-        prepare(ScriptedRuntime(), stage.options(**fields), env=stage.env)
-    assert not stage.state.exists()
-
-
 def test_a_wrong_script_names_its_line(stage: Stage) -> None:
     file = stage.cwd / "script.yaml"
     file.write_text("- text: fine\n- text: fine\n  shel: ls\n")
     with pytest.raises(WrongUse, match=r"script\.yaml:3: .*'shel'"):
         prepare(ScriptedRuntime(), stage.options(str(file)), env=stage.env)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("settings", "{}"),
-        ("mcp_config", "{}"),
-    ],
-)
-def test_what_it_cannot_honour_is_refused_by_name(stage: Stage, option: str, value: str) -> None:
-    with pytest.raises(UnsupportedOption, match=f"does not support option {option}"):
-        prepare(ScriptedRuntime(), stage.options(**{option: value}), env=stage.env)
-    fields: dict[str, Any] = {option: value}
-    played = stage.play([{"text": "."}], ignore_unsupported=True, **fields)
-    assert played.result.ignored_options == (option,)
 
 
 def test_a_state_folder_that_cannot_be_used(stage: Stage) -> None:

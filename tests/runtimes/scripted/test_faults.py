@@ -10,7 +10,7 @@ import pytest
 from bridle.core import events as ev
 from bridle.core.options import ModelServer
 from bridle.testing import ScriptedModel
-from tests.runtimes.scripted.helper import Played, Stage
+from tests.runtimes.scripted.runs import Played, Stage
 
 FAULTS: list[tuple[dict[str, Any], str, int]] = [
     ({"status": 401}, "not_authenticated", 0),

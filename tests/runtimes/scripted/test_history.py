@@ -20,7 +20,7 @@ from bridle.process.spec import SESSION_MARK
 from bridle.runtimes.registry import available_runtimes, get_adapter
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.testing import ScriptedModel
-from tests.runtimes.scripted.helper import Stage
+from tests.runtimes.scripted.runs import Stage
 
 SCRIPT = [
     {"text": "One.", "usage": {"input_tokens": 1, "output_tokens": 2, "cache_read_tokens": 3}},

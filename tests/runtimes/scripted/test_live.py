@@ -19,7 +19,7 @@ from bridle.runtimes.scripted.command import KEY_VARIABLE
 from bridle.testing import ScriptedModel
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, ModelSwitch, Outgoing, Question
-from tests.runtimes.scripted.helper import Stage, check_order
+from tests.runtimes.scripted.runs import Stage, check_order
 from tests.support.conversation import AttachedConversation
 from tests.support.live import DEADLINE, conversing, last_end, say
 from tests.support.replaying import record_wires

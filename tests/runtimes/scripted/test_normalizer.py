@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,10 +9,9 @@ from bridle.core import events as ev
 from bridle.core.options import RunOptions
 from bridle.process.spec import ProcessExit
 from bridle.runtimes.scripted import stream as module
-from bridle.runtimes.scripted.product import DIALECTS
 from bridle.runtimes.scripted.stream import ScriptedNormalizer
 from bridle.turns.recorder import Recorder
-from tests.runtimes.scripted.helper import check_order
+from tests.runtimes.scripted.runs import check_order
 
 CAPTURES = Path(module.__file__).parent / "testdata"
 
@@ -43,11 +41,6 @@ def _word(event: ev.Event) -> str:
             return "tool_execution_end!"
         case _:
             return str(type(event).__struct_config__.tag)
-
-
-def test_every_dialect_has_its_capture() -> None:
-    for dialect in DIALECTS:
-        assert (CAPTURES / dialect.capture).is_file()
 
 
 def test_tools() -> None:
@@ -128,17 +121,6 @@ def test_a_permission_request_can_be_answered() -> None:
     assert question.answer(False, "no") == (
         b'{"request_id":"' + question.request_id.encode() + b'","allow":false,"reason":"no"}\n'
     )
-
-
-@pytest.mark.parametrize("name", [each.stem for each in sorted(CAPTURES.glob("*.jsonl"))])
-def test_order_holds_wherever_a_capture_is_cut_off(name: str) -> None:
-    lines = (CAPTURES / f"{name}.jsonl").read_bytes().splitlines()
-    for count in range(len(lines)):
-        half = lines[count][: len(lines[count]) // 2]
-        events, recorder = _feed([*lines[:count], half], -9)
-        assert sum(isinstance(each, ev.Unknown) for each in events) == 1
-        if recorder.result().status == "completed":
-            assert b'"result"' in lines[count - 1]
 
 
 @given(st.lists(st.binary(max_size=60)))

@@ -15,7 +15,7 @@ from bridle.runtimes import deployment
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.runtimes.scripted.product import BEHAVIOURS, ScriptedOptions
 from bridle.turns.wire import Question
-from tests.runtimes.scripted.helper import Played, Stage
+from tests.runtimes.scripted.runs import Played, Stage
 
 SHOW = [
     {

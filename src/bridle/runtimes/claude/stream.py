@@ -111,7 +111,7 @@ class ClaudeNormalizer:
         """Take one line of the CLI's stdout."""
         try:
             message = self._decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._odd_line(line)
             return
         if self._include_raw:
@@ -434,7 +434,7 @@ class ClaudeNormalizer:
             return
         try:
             raw = msgspec.json.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._recorder.unknown(line[:_GARBAGE].decode(errors="replace"))
             return
         self._recorder.unknown(raw)

@@ -25,19 +25,13 @@ from bridle.runtimes.aider.product import DEPLOYED
 from bridle.runtimes.aider.stream import error_of_line
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.plan import RunPlan
-from tests.runtimes.aider.support import TESTDATA
+from tests.runtimes.aider.captures import TESTDATA
+from tests.runtimes.products import installed
 
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> AiderRuntime:
-    """A command that is never started, in an environment as pip makes them."""
-    venv = tmp_path / "venv"
-    (venv / "lib/python3.11/site-packages/aider_chat-0.86.2.dist-info").mkdir(parents=True)
-    binary = venv / "bin" / "aider"
-    binary.parent.mkdir()
-    binary.write_text("#!/bin/sh\n")
-    binary.chmod(0o755)
-    return AiderRuntime(AdapterSettings(binary=str(binary)))
+    return AiderRuntime(AdapterSettings(binary=installed("aider", tmp_path)))
 
 
 @pytest.fixture
@@ -57,14 +51,6 @@ def value_of(plan: RunPlan, flag: str) -> str:
     return plan.spec.argv[plan.spec.argv.index(flag) + 1]
 
 
-def test_the_version_is_known_without_a_start(runtime: AiderRuntime) -> None:
-    found = runtime.find()
-    assert found is not None
-    assert found.version == "0.86.2"
-    assert runtime.dialect(found.version)[1:] == (True, "")
-    assert runtime.dialect("0.99.0")[1] is False
-
-
 def test_the_prompt_is_in_a_private_file(runtime: AiderRuntime, work: Path) -> None:
     planned = plan(runtime, work, prompt="Secretly do it.")
     assert not any("Secretly" in word for word in planned.spec.argv)
@@ -81,27 +67,6 @@ def test_the_prompt_is_in_a_private_file(runtime: AiderRuntime, work: Path) -> N
 def test_a_prompt_is_no_command(runtime: AiderRuntime, work: Path, prompt: str) -> None:
     planned = plan(runtime, work, prompt=prompt)
     assert Path(value_of(planned, "--message-file")).read_text() == f" {prompt}"
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("system_prompt", "x"),
-        ("allowed_tools", ("x",)),
-        ("denied_tools", ("x",)),
-        ("settings", "{}"),
-        ("mcp_config", "{}"),
-        ("images", ("x.png",)),
-    ],
-)
-def test_what_it_cannot_do_is_refused(
-    runtime: AiderRuntime, work: Path, option: str, value: Any
-) -> None:
-    with pytest.raises(UnsupportedOption, match=option):
-        plan(runtime, work, **{option: value})
-    assert plan(runtime, work, ignore_unsupported=True, **{option: value}).ignored_options == (
-        option,
-    )
 
 
 @pytest.mark.parametrize(
@@ -124,24 +89,6 @@ def test_its_own_options(
     argv = plan(runtime, work, provider_options=given).spec.argv
     at = argv.index(flags[0])
     assert list(argv[at : at + len(flags)]) == flags
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"edit_fromat": "diff"}, "edit_fromat"),
-        ({"edit_format": "poem"}, "edit_format cannot be poem"),
-        ({"api": "gopher"}, "api cannot be gopher"),
-        ({"max_retries": 99}, "max_retries"),
-        ({"auto_commits": "perhaps"}, "auto_commits"),
-        ({"files": "nothing.py"}, "cannot read file"),
-    ],
-)
-def test_wrong_options(
-    runtime: AiderRuntime, work: Path, given: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(WrongUse, match=message):
-        plan(runtime, work, provider_options=given)
 
 
 def test_permission(runtime: AiderRuntime, work: Path) -> None:
@@ -263,11 +210,6 @@ def test_an_account_folder_is_its_home(runtime: AiderRuntime, work: Path, tmp_pa
     planned = plan(runtime, work, account_dir=str(account))
     assert planned.spec.env["HOME"] == str(account)
     assert planned.spec.env["GIT_CONFIG_GLOBAL"] == str(work.parent / "home" / ".gitconfig")
-
-
-def test_credentials(runtime: AiderRuntime) -> None:
-    assert runtime.credentials({}) == "unknown"
-    assert runtime.credentials({"ANTHROPIC_API_KEY": "x"}) == "present"
 
 
 def test_instructions_stand_in_a_file_of_their_own(runtime: AiderRuntime, work: Path) -> None:

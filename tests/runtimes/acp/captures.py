@@ -237,7 +237,7 @@ def update(session_id: str, update_kind: str, **fields: Any) -> bytes:
     return msgspec.json.encode({"jsonrpc": "2.0", "method": "session/update", "params": params})
 
 
-class Desk:
+class RunBench:
     """A machine that a test talks to line by line, as the agent."""
 
     def __init__(

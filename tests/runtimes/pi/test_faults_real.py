@@ -6,7 +6,9 @@ import pytest
 
 from bridle.core import events as ev
 from bridle.testing import ScriptedModel
-from tests.runtimes.pi.support import Place, kinds, place, run_real, steps
+from bridle.testing.bench import AgentBench
+from bridle.testing.contract import kinds, steps
+from tests.runtimes.pi.real import login, run_real
 from tests.support.real_cli import versions
 
 pytestmark = [
@@ -14,8 +16,6 @@ pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.parametrize("version", versions("pi")),
 ]
-
-__all__ = ["place"]
 
 LONG = "a text long enough to be cut somewhere in its middle"
 
@@ -46,11 +46,11 @@ FAULTS: dict[str, tuple[dict[str, Any], str, bool]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault(version: str, place: Place, name: str) -> None:
+def test_a_fault(version: str, bench: AgentBench, name: str) -> None:
     turn, kind, retried = FAULTS[name]
     with ScriptedModel([turn]) as model:
-        outcome = run_real(version, place, model)
-    assert outcome.kind == kind
+        outcome = run_real(version, bench, model)
+    assert outcome.error_kind == kind
     assert outcome.result.status == "failed"
     assert outcome.result.exit_code == 0, "Pi's exit status proves nothing"
     retries = [event for event in outcome.events if isinstance(event, ev.Retry)]
@@ -64,26 +64,26 @@ def test_a_fault(version: str, place: Place, name: str) -> None:
 
 
 @pytest.mark.parametrize("retries", [0, 1])
-def test_the_bound_on_retries(version: str, place: Place, retries: int) -> None:
+def test_the_bound_on_retries(version: str, bench: AgentBench, retries: int) -> None:
     with ScriptedModel([{"fault": {"kind": "overloaded"}}]) as model:
-        outcome = run_real(version, place, model, provider_options={"max_retries": retries})
+        outcome = run_real(version, bench, model, provider_options={"max_retries": retries})
         assert len(model.requests) == retries + 1
-    assert outcome.kind == "overloaded"
+    assert outcome.error_kind == "overloaded"
 
 
-def test_the_bound_on_retries_in_the_users_own_home(version: str, place: Place) -> None:
+def test_the_bound_on_retries_in_the_users_own_home(version: str, bench: AgentBench) -> None:
     with ScriptedModel([{"fault": {"kind": "overloaded"}}]) as model:
-        place.login(model, settings={"retry": {"baseDelayMs": 1}})
+        login(bench, model, settings={"retry": {"baseDelayMs": 1}})
         outcome = run_real(
-            version, place, options_model="lab/scripted", provider_options={"max_retries": 1}
+            version, bench, model="lab/scripted", provider_options={"max_retries": 1}
         )
-    assert outcome.kind == "overloaded"
+    assert outcome.error_kind == "overloaded"
     assert kinds(outcome.events).count("retry") == 1
 
 
-def test_a_failure_that_passes(version: str, place: Place) -> None:
+def test_a_failure_that_passes(version: str, bench: AgentBench) -> None:
     with ScriptedModel([{"text": "fine", "fault": {"kind": "server_error", "times": 2}}]) as model:
-        outcome = run_real(version, place, model)
+        outcome = run_real(version, bench, model)
     assert outcome.result.status == "completed"
     assert steps(outcome.events) == [
         *("session_start", "state", "agent_start", "retry", "retry"),
@@ -93,40 +93,40 @@ def test_a_failure_that_passes(version: str, place: Place) -> None:
     assert outcome.result.usage.input_tokens == 100
 
 
-def test_a_refused_connection_ends(version: str, place: Place) -> None:
+def test_a_refused_connection_ends(version: str, bench: AgentBench) -> None:
     with ScriptedModel([{"text": "x"}]) as model:
         url = model.url
         model.stop()
-        outcome = run_real(version, place, model)
+        outcome = run_real(version, bench, model)
     assert url == model.url
-    assert outcome.kind == "unavailable"
+    assert outcome.error_kind == "unavailable"
 
 
-def test_an_overflow_that_compaction_heals(version: str, place: Place) -> None:
+def test_an_overflow_that_compaction_heals(version: str, bench: AgentBench) -> None:
     big = {"input_tokens": 150000, "output_tokens": 20}
     turns = [
         {"text": "word " * 30000, "shell": "echo one", "usage": big},
         {"text": "recovered", "fault": {"kind": "context_overflow", "times": 1}},
     ]
     with ScriptedModel(turns) as model:
-        outcome = run_real(version, place, model)
+        outcome = run_real(version, bench, model)
     seen = kinds(outcome.events)
     assert seen.count("agent_start") == seen.count("agent_end") == 1
     assert seen.count("auto_compaction_start") == seen.count("auto_compaction_end") == 1
     if version == "0.74.2":
         # In its JSON mode this version leaves before the compaction that it began is done.
-        assert outcome.kind == "context_overflow"
+        assert outcome.error_kind == "context_overflow"
         return
     assert outcome.result.status == "completed"
     assert outcome.result.text == "recovered"
     assert outcome.result.usage.input_tokens > 150000 + 100, "the summary is counted too"
 
 
-def test_a_window_that_is_nearly_full_is_no_failure(version: str, place: Place) -> None:
+def test_a_window_that_is_nearly_full_is_no_failure(version: str, bench: AgentBench) -> None:
     full = {"input_tokens": 190000, "output_tokens": 20}
     with ScriptedModel([{"text": "near the limit", "usage": full}]) as model:
-        place.login(model)
-        outcome = run_real(version, place, options_model="lab/scripted")
+        login(bench, model)
+        outcome = run_real(version, bench, model="lab/scripted")
     assert outcome.result.status == "completed"
     assert outcome.result.text == "near the limit"
     seen = kinds(outcome.events)

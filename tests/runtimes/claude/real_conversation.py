@@ -14,55 +14,47 @@ from bridle.core.ids import new_session_id
 from bridle.core.options import ModelServer, RunOptions
 from bridle.drives.print_run import PermissionPolicy, refuse_all
 from bridle.process.process_tree import marked_processes, send_signal
-from bridle.runtimes.claude import ClaudeRuntime
-from bridle.runtimes.contract import AdapterSettings
 from bridle.testing import ScriptedModel
+from bridle.testing.bench import AgentBench
 from bridle.turns.wire import CompactionControl, Outgoing
-from tests.runtimes.claude.support import check_order
 from tests.support.conversation import AttachedConversation
-from tests.support.driving import Place
+from tests.support.driving import check_order
 from tests.support.live import DEADLINE, conversing
-from tests.support.real_cli import real_cli
+from tests.support.real_cli import pinned
 from tests.support.replaying import record_wires
 
 KEY = "sk-ant-scripted-0123456789abcdefghij"
 
 
-def runtime_of(version: str) -> ClaudeRuntime:
-    """The adapter to one pinned version."""
-    return ClaudeRuntime(AdapterSettings(binary=str(real_cli("claude", version))))
-
-
-def options_for(place: Place, model: ScriptedModel, **options: Any) -> RunOptions:
+def options_for(bench: AgentBench, model: ScriptedModel, **options: Any) -> RunOptions:
     """Options of a conversation with a scripted model that can be resumed later."""
-    account = place.home / "account"
+    account = bench.home / "account"
     account.mkdir(exist_ok=True)
     wanted: dict[str, Any] = {
         "prompt": "",
-        "cwd": str(place.repo),
-        "permission_mode": "bypass",
+        "timeout": None,
         "model": "claude-sonnet-4-5",
         "account_dir": str(account),
         "model_server": ModelServer(url=model.url, api_key=KEY),
         "provider_options": {"max_retries": 0},
     }
-    return RunOptions(**{**wanted, **options})
+    return bench.options(**{**wanted, **options})
 
 
 @contextmanager
 def talking(
     version: str,
-    place: Place,
+    bench: AgentBench,
     model: ScriptedModel,
     permission: PermissionPolicy = refuse_all,
     **options: Any,
 ) -> Iterator[AttachedConversation]:
     """A conversation; when it is over, its events are in order, nothing was unknown, no process is
     left, and its wire can be built again."""
-    runtime = runtime_of(version)
+    runtime = pinned("claude", version)
     logs = record_wires(runtime)
-    wanted = options_for(place, model, **options)
-    with conversing(runtime, wanted, place.env(), permission) as talk:
+    wanted = options_for(bench, model, **options)
+    with conversing(runtime, wanted, bench.env, permission) as talk:
         yield talk
     logs.check_repeatable()
     check_order(talk.events)

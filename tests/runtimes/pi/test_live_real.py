@@ -13,15 +13,17 @@ from bridle.core.errors import ResumeRefused
 from bridle.core.options import ModelServer, RunOptions
 from bridle.core.usage import Usage
 from bridle.process.process_tree import marked_processes
-from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.pi import PiRuntime
 from bridle.testing import ScriptedModel
+from bridle.testing.bench import AgentBench
+from bridle.testing.contract import steps
 from bridle.turns.wire import CompactionControl, ModelSwitch, Outgoing, Question
-from tests.runtimes.pi.support import Place, place, run_real, steps
-from tests.runtimes.pi.test_real import ONE_PNG, SCRIPT
+from tests.runtimes.pi.real import agent_dir, login, run_real
+from tests.runtimes.products import ONE_PNG
+from tests.runtimes.scripts import SCRIPT
 from tests.support.conversation import AttachedConversation
-from tests.support.live import DEADLINE, conversing, last_end, say
-from tests.support.real_cli import real_cli, versions
+from tests.support.live import DEADLINE, conversing, events_of, last_end, say
+from tests.support.real_cli import pinned_as, versions
 from tests.support.replaying import record_wires
 
 pytestmark = [
@@ -30,20 +32,14 @@ pytestmark = [
     pytest.mark.parametrize("version", versions("pi")),
 ]
 
-__all__ = ["place"]
-
 WAIT = "touch begun; while [ ! -e go ]; do sleep 0.05; done"
 SLEEP = "touch begun; sleep 600 & sleep 600; wait"
 
 
-def pi(version: str) -> PiRuntime:
-    return PiRuntime(AdapterSettings(binary=str(real_cli("pi", version))))
-
-
-def options(place: Place, model: ScriptedModel, **more: Any) -> RunOptions:
+def options(bench: AgentBench, model: ScriptedModel, **more: Any) -> RunOptions:
     fields: dict[str, Any] = {
         "prompt": "",
-        "cwd": str(place.repo),
+        "cwd": str(bench.work),
         "permission_mode": "bypass",
         "model_server": ModelServer(url=model.url, api_key="a-scripted-key"),
     }
@@ -58,17 +54,13 @@ def pump_until(talk: AttachedConversation, done: Callable[[], bool]) -> None:
         talk.pump(time.monotonic() + 0.05)
 
 
-def of(talk: AttachedConversation, kind: type[Any]) -> list[Any]:
-    return [each for each in talk.events if isinstance(each, kind)]
-
-
 def bodies(model: ScriptedModel) -> list[str]:
     return [str(each.body) for each in model.requests if each.body]
 
 
-def test_a_conversation(version: str, place: Place) -> None:
+def test_a_conversation(version: str, bench: AgentBench) -> None:
     """Turns with tools, a failed one, an image, another model, a long prompt, a polite end."""
-    (place.repo / "a.png").write_bytes(ONE_PNG)
+    (bench.work / "a.png").write_bytes(ONE_PNG)
     long = "all work and no play " * 50_000
     script = (
         SCRIPT
@@ -80,10 +72,10 @@ def test_a_conversation(version: str, place: Place) -> None:
 - {text: Fifth.}
 """
     )
-    runtime = pi(version)
+    runtime = pinned_as(PiRuntime, version)
     log = record_wires(runtime)
     with ScriptedModel(script) as model:
-        with conversing(runtime, options(place, model), place.env()) as talk:
+        with conversing(runtime, options(bench, model), bench.env) as talk:
             assert talk.recorder.native_session_id
             assert talk.recorder.model == "anthropic/claude-sonnet-4-6"
             first = say(talk, "First words.")
@@ -122,13 +114,13 @@ def test_a_conversation(version: str, place: Place) -> None:
     assert talk.process.exit.code == 0
     log.check_repeatable()
     with ScriptedModel(SCRIPT) as model:
-        run = steps(run_real(version, place, model).events)
+        run = steps(run_real(version, bench, model).events)
     assert [each for each in first_steps if each != "state"] == [
         each for each in run if each not in ("state", "session_end")
     ]
 
 
-def test_steers(version: str, place: Place) -> None:
+def test_steers(version: str, bench: AgentBench) -> None:
     """Two steers during a tool reach the next model call, in their order; one that comes when the
     turn is over is a turn of its own."""
     script = [
@@ -138,19 +130,19 @@ def test_steers(version: str, place: Place) -> None:
         {"text": "Late."},
         {"text": "Last."},
     ]
-    runtime = pi(version)
+    runtime = pinned_as(PiRuntime, version)
     log = record_wires(runtime)
     with ScriptedModel(script) as model:
-        with conversing(runtime, options(place, model), place.env()) as talk:
+        with conversing(runtime, options(bench, model), bench.env) as talk:
             talk.prompt(Outgoing(id="p", text="Begin."))
-            pump_until(talk, (place.repo / "begun").exists)
+            pump_until(talk, (bench.work / "begun").exists)
             talk.steer(Outgoing(id="s", text="Mind the gap."))
             talk.steer(Outgoing(id="t", text="And the other one."))
             talk.wire.prompt(Outgoing(id="q", text="Too early."))
             pump_until(talk, lambda: "q" in talk.deliveries)
             assert not talk.deliveries["q"].taken
             assert "s" not in talk.deliveries
-            (place.repo / "go").touch()
+            (bench.work / "go").touch()
             talk.wait_ready(DEADLINE)
             assert [(d.taken, d.turn) for d in map(talk.deliveries.get, "pst") if d] == [
                 (True, 1)
@@ -171,20 +163,20 @@ def test_steers(version: str, place: Place) -> None:
 
 
 @pytest.mark.parametrize("moment", ["text", "tool"])
-def test_abort(version: str, place: Place, moment: str) -> None:
+def test_abort(version: str, bench: AgentBench, moment: str) -> None:
     """An abort ends the turn and its tools; a steer that waits is never lost and never doubled."""
     step: dict[str, Any] = {"text": "I wait.", "shell": SLEEP}
     if moment == "text":
         step = {"text": "word " * 500, "chunk_size": 5, "fault": {"slow": 0.2}}
-    runtime = pi(version)
+    runtime = pinned_as(PiRuntime, version)
     log = record_wires(runtime)
     with ScriptedModel([step, {"text": "Next."}, {"text": "Last."}]) as model:
-        with conversing(runtime, options(place, model), place.env()) as talk:
+        with conversing(runtime, options(bench, model), bench.env) as talk:
             talk.prompt(Outgoing(id="p", text="Begin."))
             if moment == "tool":
-                pump_until(talk, (place.repo / "begun").exists)
+                pump_until(talk, (bench.work / "begun").exists)
             else:
-                talk.wait(lambda: bool(of(talk, ev.MessageUpdate)), DEADLINE)
+                talk.wait(lambda: bool(events_of(talk, ev.MessageUpdate)), DEADLINE)
             talk.steer(Outgoing(id="s", text="Mind the gap."))
             talk.abort("no more of it")
             talk.wait_ready(DEADLINE)
@@ -201,7 +193,7 @@ def test_abort(version: str, place: Place, moment: str) -> None:
     log.check_repeatable()
 
 
-def test_permission(version: str, place: Place) -> None:
+def test_permission(version: str, bench: AgentBench) -> None:
     """Asked, allowed, refused with a reason, cancelled by an abort."""
     script = [
         {"text": "May I?", "shell": "touch made"},
@@ -217,23 +209,25 @@ def test_permission(version: str, place: Place) -> None:
 
     def policy(question: Question) -> tuple[bool, str, str]:
         asked.append(question)
-        return not (place.repo / "made").exists(), "test", "because once is enough"
+        return not (bench.work / "made").exists(), "test", "because once is enough"
 
-    runtime = pi(version)
+    runtime = pinned_as(PiRuntime, version)
     log = record_wires(runtime)
     with ScriptedModel(script) as model:
-        wanted = options(place, model, permission_mode="ask")
-        with conversing(runtime, wanted, place.env(), policy) as talk:
+        wanted = options(bench, model, permission_mode="ask")
+        with conversing(runtime, wanted, bench.env, policy) as talk:
             assert say(talk, "Do it.").text == "Thanks."
-            assert (place.repo / "made").exists()
+            assert (bench.work / "made").exists()
             assert say(talk, "Again.").text == "Pity."
-            assert not (place.repo / "other").exists()
+            assert not (bench.work / "other").exists()
             assert "because once is enough" in bodies(model)[3]
             assert [each.tool_name for each in asked] == ["bash", "bash"]
             assert asked[0].args["command"] == "touch made"
-            decisions = of(talk, ev.PermissionDecision)
+            decisions = events_of(talk, ev.PermissionDecision)
             assert [each.decision for each in decisions] == ["allow", "deny"]
-            assert decisions[0].tool_call_id == of(talk, ev.ToolExecutionStart)[0].tool_call_id
+            assert (
+                decisions[0].tool_call_id == events_of(talk, ev.ToolExecutionStart)[0].tool_call_id
+            )
             kept: list[Question] = []
             talk.recorder.questions = Keeping(kept)
             talk.prompt(Outgoing(id="p", text="Once more."))
@@ -242,7 +236,7 @@ def test_permission(version: str, place: Place) -> None:
             talk.wait_ready(DEADLINE)
             talk.process.write(kept[0].answer(True, "late"))
             assert say(talk, "Go on.").text == "Next."
-            assert not (place.repo / "other").exists()
+            assert not (bench.work / "other").exists()
     log.check_repeatable()
 
 
@@ -273,28 +267,28 @@ def allow(question: Question) -> tuple[bool, str, str]:
     return True, "test", ""
 
 
-def test_dialogs_and_commands_of_extensions(version: str, place: Place) -> None:
+def test_dialogs_and_commands_of_extensions(version: str, bench: AgentBench) -> None:
     """What nobody can answer is cancelled at once; a confirm is a question; a command of an
     extension is a turn without an answer."""
-    extension = place.home / "lab.ts"
+    extension = bench.home / "lab.ts"
     extension.write_text(EXTENSION)
-    runtime = pi(version)
+    runtime = pinned_as(PiRuntime, version)
     log = record_wires(runtime)
     with ScriptedModel([{"text": "Go.", "shell": "touch made"}, {"text": "Done."}]) as model:
-        wanted = options(place, model, raw_args=("-e", str(extension)))
-        with conversing(runtime, wanted, place.env(), allow) as talk:
+        wanted = options(bench, model, raw_args=("-e", str(extension)))
+        with conversing(runtime, wanted, bench.env, allow) as talk:
             assert say(talk, "/lab").text == ""
             assert last_end(talk.events).status == "completed"
             assert say(talk, "Do it.").text == "Done."
-            assert (place.repo / "made").exists()
-            assert any("select" in str(each.raw) for each in of(talk, ev.Unknown))
-            assert [each.tool_name for each in of(talk, ev.PermissionRequest)] == [
+            assert (bench.work / "made").exists()
+            assert any("select" in str(each.raw) for each in events_of(talk, ev.Unknown))
+            assert [each.tool_name for each in events_of(talk, ev.PermissionRequest)] == [
                 "extension_confirm"
             ]
     log.check_repeatable()
 
 
-def test_retries_and_then_a_good_turn(version: str, place: Place) -> None:
+def test_retries_and_then_a_good_turn(version: str, bench: AgentBench) -> None:
     """A turn is not over while Pi tries again, and it is when Pi gave up or was told to."""
     script = [
         {"fault": {"status": 529, "times": 1}},
@@ -302,13 +296,13 @@ def test_retries_and_then_a_good_turn(version: str, place: Place) -> None:
         {"fault": {"status": 529, "times": 2}},
         {"text": "Better."},
     ]
-    runtime = pi(version)
+    runtime = pinned_as(PiRuntime, version)
     log = record_wires(runtime)
     with ScriptedModel(script) as model:
-        wanted = options(place, model, provider_options={"max_retries": 1})
-        with conversing(runtime, wanted, place.env()) as talk:
+        wanted = options(bench, model, provider_options={"max_retries": 1})
+        with conversing(runtime, wanted, bench.env) as talk:
             assert say(talk, "One.").text == "At last."
-            assert len(of(talk, ev.Retry)) == 1
+            assert len(events_of(talk, ev.Retry)) == 1
             failed = say(talk, "Two.")
             assert failed.error is not None
             assert (failed.status, failed.error.kind) == ("failed", "overloaded")
@@ -316,23 +310,23 @@ def test_retries_and_then_a_good_turn(version: str, place: Place) -> None:
     log.check_repeatable()
 
 
-def test_resume_after_close_and_after_a_kill(version: str, place: Place) -> None:
+def test_resume_after_close_and_after_a_kill(version: str, bench: AgentBench) -> None:
     script = [
         {"text": "One."},
         {"text": "I wait.", "shell": SLEEP},
         {"text": "Two."},
         {"text": "Three."},
     ]
-    account = place.home / "account"
-    runtime = pi(version)
+    account = bench.home / "account"
+    runtime = pinned_as(PiRuntime, version)
     log = record_wires(runtime)
     with ScriptedModel(script) as model:
-        wanted = options(place, model, account_dir=str(account))
-        with conversing(runtime, wanted, place.env()) as talk:
+        wanted = options(bench, model, account_dir=str(account))
+        with conversing(runtime, wanted, bench.env) as talk:
             assert say(talk, "First words.").text == "One."
             native = talk.recorder.native_session_id
             talk.prompt(Outgoing(id="p", text="Second words."))
-            pump_until(talk, (place.repo / "begun").exists)
+            pump_until(talk, (bench.work / "begun").exists)
             assert talk.process.pid
             os.kill(talk.process.pid, signal.SIGKILL)
             talk.wait(lambda: talk.recorder.state == "failed", DEADLINE)
@@ -340,30 +334,30 @@ def test_resume_after_close_and_after_a_kill(version: str, place: Place) -> None
         assert end.error is not None
         assert (end.status, end.error.kind) == ("failed", "crashed")
         assert marked_processes(talk.recorder.session_id) == []
-        again = options(place, model, account_dir=str(account), resume=native)
-        with conversing(runtime, again, place.env()) as talk:
+        again = options(bench, model, account_dir=str(account), resume=native)
+        with conversing(runtime, again, bench.env) as talk:
             assert talk.recorder.native_session_id == native
             assert say(talk, "Third words.").text == "Two."
-        with conversing(runtime, again, place.env()) as talk:
+        with conversing(runtime, again, bench.env) as talk:
             assert say(talk, "Fourth words.").text == "Three."
         assert "First words." in bodies(model)[-1]
-        wrong = options(place, model, account_dir=str(account), resume="nobody")
+        wrong = options(bench, model, account_dir=str(account), resume="nobody")
         with pytest.raises(ResumeRefused):
-            runtime.plan_live(wrong, place.env(), "s")
+            runtime.plan_live(wrong, bench.env, "s")
     log.check_repeatable()
 
 
-def test_a_copy_goes_on_and_its_source_stays_as_it_was(version: str, place: Place) -> None:
+def test_a_copy_goes_on_and_its_source_stays_as_it_was(version: str, bench: AgentBench) -> None:
     used = {"input_tokens": 100, "output_tokens": 7}
     texts = ("One.", "Two.", "Three.", "Four.")
-    account = place.home / "account"
-    runtime = pi(version)
+    account = bench.home / "account"
+    runtime = pinned_as(PiRuntime, version)
     log = record_wires(runtime)
     with ScriptedModel([{"text": text, "usage": used} for text in texts]) as model:
 
         def talked(said: str, **more: Any) -> tuple[str, str]:
-            wanted = options(place, model, account_dir=str(account), **more)
-            with conversing(runtime, wanted, place.env()) as talk:
+            wanted = options(bench, model, account_dir=str(account), **more)
+            with conversing(runtime, wanted, bench.env) as talk:
                 end = say(talk, said)
                 assert end.usage == talk.recorder.usage == Usage(**used)
                 return talk.recorder.native_session_id or "", bodies(model)[-1]
@@ -381,14 +375,14 @@ def test_a_copy_goes_on_and_its_source_stays_as_it_was(version: str, place: Plac
         again, sent = talked("Once more.", resume=copy)
         assert (again, "In the copy." in sent) == (copy, True)
         wrong = options(
-            place,
+            bench,
             model,
             account_dir=str(account),
             resume="nobody",
             provider_options={"fork": True},
         )
         with pytest.raises(ResumeRefused):
-            runtime.plan_live(wrong, place.env(), "s")
+            runtime.plan_live(wrong, bench.env, "s")
         [copied] = account.rglob(f"*_{copy}.jsonl")
         for path in (record, copied):
             found = runtime.parse_transcript(str(path))
@@ -397,7 +391,7 @@ def test_a_copy_goes_on_and_its_source_stays_as_it_was(version: str, place: Plac
     log.check_repeatable()
 
 
-def test_compaction(version: str, place: Place) -> None:
+def test_compaction(version: str, bench: AgentBench) -> None:
     """On request between turns; by itself within one, which then goes on."""
     first, second, fourth, fifth = [f"{name} " + "word " * 12_000 for name in "abde"]
     script = [
@@ -410,26 +404,26 @@ def test_compaction(version: str, place: Place) -> None:
         {"text": "Healed."},
         {"text": "After."},
     ]
-    runtime = pi(version)
+    runtime = pinned_as(PiRuntime, version)
     log = record_wires(runtime)
     with (
         ScriptedModel(script) as model,
-        conversing(runtime, options(place, model), place.env()) as talk,
+        conversing(runtime, options(bench, model), bench.env) as talk,
     ):
         for text in ("One.", "Two.", "Three."):
             say(talk, text)
         assert isinstance(talk.wire, CompactionControl)
         talk.wire.compact()
         talk.pump(time.monotonic())
-        talk.wait(lambda: bool(of(talk, ev.AutoCompactionEnd)), DEADLINE)
+        talk.wait(lambda: bool(events_of(talk, ev.AutoCompactionEnd)), DEADLINE)
         assert talk.recorder.is_ready
-        assert of(talk, ev.AutoCompactionEnd)[0].reason == "manual"
+        assert events_of(talk, ev.AutoCompactionEnd)[0].reason == "manual"
         say(talk, "Four.")
         assert "One." not in bodies(model)[-1]
         say(talk, "Five.")
         healed = say(talk, "Six.")
         assert (healed.status, healed.text) == ("completed", "Healed.")
-        assert [each.reason for each in of(talk, ev.AutoCompactionEnd)] == [
+        assert [each.reason for each in events_of(talk, ev.AutoCompactionEnd)] == [
             "manual",
             "overflow",
         ]
@@ -438,23 +432,23 @@ def test_compaction(version: str, place: Place) -> None:
     log.check_repeatable()
 
 
-def test_the_users_own_folder_stays_as_it_is(version: str, place: Place) -> None:
+def test_the_users_own_folder_stays_as_it_is(version: str, bench: AgentBench) -> None:
     """A change of model is for this conversation; the conversation itself is the user's."""
     with ScriptedModel([{"text": "One."}, {"text": "Two."}]) as model:
-        place.login(model, settings={"theme": "dark"})
-        before = {path.name: path.read_bytes() for path in place.agent_dir.glob("*.json")}
+        login(bench, model, settings={"theme": "dark"})
+        before = {path.name: path.read_bytes() for path in agent_dir(bench).glob("*.json")}
         wanted = RunOptions(
-            prompt="", cwd=str(place.repo), permission_mode="bypass", model="lab/scripted"
+            prompt="", cwd=str(bench.work), permission_mode="bypass", model="lab/scripted"
         )
-        with conversing(pi(version), wanted, place.env()) as talk:
+        with conversing(pinned_as(PiRuntime, version), wanted, bench.env) as talk:
             assert isinstance(talk.wire, ModelSwitch)
             talk.wire.set_model("lab/scripted:off")
             assert say(talk, "First words.").text == "One."
             native = talk.recorder.native_session_id
-        after = {path.name: path.read_bytes() for path in place.agent_dir.glob("*.json")}
+        after = {path.name: path.read_bytes() for path in agent_dir(bench).glob("*.json")}
         assert {name: after[name] for name in before} == before
         again = RunOptions(**{**_fields(wanted), "resume": native})
-        with conversing(pi(version), again, place.env()) as talk:
+        with conversing(pinned_as(PiRuntime, version), again, bench.env) as talk:
             assert say(talk, "Second words.").text == "Two."
         assert "First words." in bodies(model)[-1]
 

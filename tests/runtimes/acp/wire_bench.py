@@ -15,7 +15,7 @@ from bridle.runtimes.acp.quirks import AcpQuirks
 from bridle.testing.contract import check_event_order
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Delivery, Outgoing, Question
-from tests.runtimes.acp.support import Message, update, word
+from tests.runtimes.acp.captures import Message, update, word
 
 MESSAGE = ["message_start", "text_start", "text_delta", "text_end", "message_end"]
 CANCELLED = {"outcome": {"outcome": "cancelled"}}
@@ -33,7 +33,7 @@ def order_problems(events: list[ev.Event]) -> list[str]:
     ]
 
 
-class LiveDesk:
+class WireBench:
     """A conversation whose agent is the test. Calls of the wire are answered by their number."""
 
     def __init__(
@@ -164,8 +164,8 @@ class LiveDesk:
         return [word(event) for event in self.events]
 
 
-def opened(agent: quirks.AcpQuirks = quirks.PLAIN, **fields: Any) -> LiveDesk:
+def opened(agent: quirks.AcpQuirks = quirks.PLAIN, **fields: Any) -> WireBench:
     """A conversation with `agent` that is ready."""
-    desk = LiveDesk(agent, **fields)
+    desk = WireBench(agent, **fields)
     desk.open()
     return desk

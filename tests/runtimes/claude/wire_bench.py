@@ -12,7 +12,7 @@ from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.claude.live import ClaudeLiveWire
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import Delivery, LiveFacts, Outgoing
-from tests.runtimes.claude.support import TESTDATA, check_order
+from tests.runtimes.claude.captures import TESTDATA, check_order
 from tests.support.replaying import WireLog
 
 NATIVE = "11111111-2222-4333-8444-555555555555"
@@ -25,7 +25,7 @@ def message_id(number: int) -> str:
     return f"0a0a0a0a-0000-4000-8000-{number:012d}"
 
 
-class Talk:
+class WireBench:
     """A wire without a process, and what came of it."""
 
     def __init__(self, *, resume: str | None = None, version: str = "2.1.197") -> None:
@@ -55,26 +55,26 @@ class Talk:
         self.deliveries: list[Delivery] = []
         wire.begin()
 
-    def hear(self, *lines: dict[str, Any] | bytes) -> "Talk":
+    def hear(self, *lines: dict[str, Any] | bytes) -> "WireBench":
         """The agent says something."""
         for line in lines:
             self.wire.feed(line if isinstance(line, bytes) else msgspec.json.encode(line))
         self._take()
         return self
 
-    def say(self, number: int, *, steer: bool = False) -> "Talk":
+    def say(self, number: int, *, steer: bool = False) -> "WireBench":
         """We say something."""
         message = Outgoing(id=message_id(number), text=f"text {number}")
         (self.wire.steer if steer else self.wire.prompt)(message)
         self._take()
         return self
 
-    def abort(self) -> "Talk":
+    def abort(self) -> "WireBench":
         self.recorder.fail(Aborted("enough"))
         self.wire.abort()
         return self
 
-    def finish(self, code: int = 0) -> "Talk":
+    def finish(self, code: int = 0) -> "WireBench":
         """The process is gone; what must hold after every conversation is checked."""
         self.recorder.leaving = self.recorder.leaving or ("done" if code == 0 else None)
         self.wire.finish(ProcessExit(code=code))

@@ -19,7 +19,7 @@ CAPTURES = [p for p in sorted(TESTDATA.glob("*/appserver/*.jsonl")) if p.stem !=
 """Whole conversations."""
 
 
-class Stage:
+class WireBench:
     """A wire with a recorder; `tell` is what Codex says, `sent` what the wire sent."""
 
     def __init__(self, *, told_ids: bool = False, resume: str | None = None, **own: Any) -> None:
@@ -69,7 +69,7 @@ class Stage:
         body = {"result": {} if result is None else result}
         self.tell({"id": number, **(body if error is None else {"error": {"message": error}})})
 
-    def open(self) -> "Stage":
+    def open(self) -> "WireBench":
         """Bring it to its first prompt."""
         self.answer()
         self.answer({"thread": {"id": THREAD}, "model": "gpt-5.5"})
@@ -104,9 +104,9 @@ class Stage:
         return [each for each in self.events if isinstance(each, ev.AgentEnd)]
 
 
-def play_capture(path: Path) -> Stage:
+def play_capture(path: Path) -> WireBench:
     """Do what the captured client did, tell what the captured Codex said."""
-    stage = Stage()
+    stage = WireBench()
     numbers: dict[int, int] = {}
     for line in path.read_text().splitlines():
         entry = json.loads(line)
@@ -126,7 +126,7 @@ def play_capture(path: Path) -> Stage:
     return stage
 
 
-def _act(stage: Stage, message: dict[str, Any]) -> None:
+def _act(stage: WireBench, message: dict[str, Any]) -> None:
     recorder, params = stage.recorder, message.get("params") or {}
     parts = params.get("input", [])
     text = "".join(part.get("text", "") for part in parts)
@@ -157,7 +157,7 @@ def _act(stage: Stage, message: dict[str, Any]) -> None:
             stage.settle()
 
 
-def _hear(stage: Stage, message: dict[str, Any], numbers: dict[int, int]) -> None:
+def _hear(stage: WireBench, message: dict[str, Any], numbers: dict[int, int]) -> None:
     if "method" in message:
         stage.tell(message)
     elif "userAgent" in message.get("result", {}):
@@ -184,12 +184,12 @@ def times(calls: int) -> Usage:
     return sum([CALL] * calls, Usage())
 
 
-def opened(**own: Any) -> Stage:
+def opened(**own: Any) -> WireBench:
     """A conversation that is ready."""
-    return Stage(**own).open()
+    return WireBench(**own).open()
 
 
-def working(name: str = "p", **own: Any) -> Stage:
+def working(name: str = "p", **own: Any) -> WireBench:
     """A conversation in its first turn, `t1`."""
     stage = opened(**own)
     stage.prompt(name)
@@ -198,7 +198,7 @@ def working(name: str = "p", **own: Any) -> Stage:
     return stage
 
 
-def left(stage: Stage, code: int = 0) -> list[ev.Event]:
+def left(stage: WireBench, code: int = 0) -> list[ev.Event]:
     """All the events, once the process is gone as it was asked to."""
     stage.recorder.leaving = "done"
     stage.wire.leave()

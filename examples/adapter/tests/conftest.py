@@ -1,0 +1,3 @@
+"""Bridle's pytest plugin brings the fixture `agent_bench`."""
+
+pytest_plugins = ["bridle.testing.bench.pytest_plugin"]
