@@ -182,9 +182,8 @@ def test_raw_lines_are_kept_when_asked_for() -> None:
 
 @pytest.mark.parametrize("version", ["1.0.24", "1.0.50", "1.0.78"])
 def test_a_version_that_may_not_say_when_it_is_idle(version: str) -> None:
-    lines = lines_of(f"v{version}/run.jsonl")
+    lines = capture_lines(f"v{version}/run.jsonl")
     events, result = play(lines, idles=False)
-    assert_order(events)
     assert not [event.raw for event in events if isinstance(event, ev.Unknown)]
     assert (result.status, result.text.strip()) == ("completed", "All three are there.")
     ends = [event for event in events if isinstance(event, ev.ToolExecutionEnd)]
@@ -193,7 +192,7 @@ def test_a_version_that_may_not_say_when_it_is_idle(version: str) -> None:
 
 @pytest.mark.parametrize("version", ["1.0.24", "1.0.50"])
 def test_such_a_version_that_ends_inside_a_turn(version: str) -> None:
-    lines = lines_of(f"v{version}/run.jsonl")
+    lines = capture_lines(f"v{version}/run.jsonl")
     last = max(at for at, each in enumerate(lines) if b'"assistant.turn_end"' in each)
     _, result = play([*lines[:last], *lines[last + 1 :]], idles=False)
     assert result.error is not None
