@@ -106,13 +106,6 @@ def test_transcript_sums_are_exact(stage: Stage) -> None:
     assert stage.play(SCRIPT, resume=native).result.text == "Three."
 
 
-def test_what_is_no_transcript(tmp_path: Path) -> None:
-    (tmp_path / "other").write_text('{"type":"other"}\nnonsense\n')
-    assert ScriptedRuntime().parse_transcript(str(tmp_path / "other")) is None
-    assert ScriptedRuntime().parse_transcript(str(tmp_path / "none")) is None
-    assert ScriptedRuntime().parse_transcript(str(tmp_path)) is None
-
-
 def test_panes() -> None:
     ready = ScriptedRuntime().detect_ready
     banner = "scripted agent 0.1.0: it plays a script, there is no model.\n"
