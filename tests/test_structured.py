@@ -19,7 +19,7 @@ from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.sessions.session import Session
 from bridle.testing import ScriptedModel
 from bridle.testing.contract import check_event_order
-from tests.runtimes.scripted.runs import Stage
+from tests.runtimes.scripted.runs import ScriptedBench
 from tests.support.tiny_agent import TinyRuntime
 
 SCHEMA: dict[str, Any] = {
@@ -32,16 +32,16 @@ VALUE = {"files": ["a.py"]}
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return Stage(tmp_path)
+def bench(tmp_path: Path) -> ScriptedBench:
+    return ScriptedBench(tmp_path)
 
 
 def play(
-    stage: Stage, script: list[dict[str, Any]], **fields: Any
+    bench: ScriptedBench, script: list[dict[str, Any]], **fields: Any
 ) -> tuple[list[Event], RunResult]:
     fields.setdefault("output_schema", SCHEMA)
-    options = stage.options(script, **fields)
-    prepared = prepare(ScriptedRuntime(), options, env=stage.env)
+    options = bench.scripted(script, **fields)
+    prepared = prepare(ScriptedRuntime(), options, env=bench.env)
     events = list(prepared.run.events())
     assert check_event_order(events) == []
     assert marked_processes(prepared.plan.session_id) == []
@@ -52,17 +52,17 @@ def ends(events: list[Event]) -> list[tuple[int, str]]:
     return [(end.turn, end.status) for end in events if isinstance(end, ev.AgentEnd)]
 
 
-def test_an_answer_that_fits_at_once(stage: Stage) -> None:
-    events, result = play(stage, [{"text": "I look.", "shell": "true"}, {"text": GOOD}])
+def test_an_answer_that_fits_at_once(bench: ScriptedBench) -> None:
+    events, result = play(bench, [{"text": "I look.", "shell": "true"}, {"text": GOOD}])
     assert (result.status, result.structured, result.error) == ("completed", VALUE, None)
     assert ends(events) == [(1, "completed")]
     assert json.loads(msgspec.json.encode(result))["structured"] == VALUE
 
 
-def test_the_prompt_asks_for_it(stage: Stage) -> None:
+def test_the_prompt_asks_for_it(bench: ScriptedBench) -> None:
     with ScriptedModel([{"text": GOOD}]) as model:
         server = ModelServer(url=model.url, api_key=model.api_key)
-        _, result = play(stage, [], prompt="List them.", model_server=server)
+        _, result = play(bench, [], prompt="List them.", model_server=server)
         assert result.structured == VALUE
         asked = str(model.requests[0].body)
     assert "List them." in asked
@@ -70,10 +70,10 @@ def test_the_prompt_asks_for_it(stage: Stage) -> None:
     assert "required" in asked
 
 
-def test_an_answer_that_does_not_fit_is_asked_for_once_more(stage: Stage) -> None:
+def test_an_answer_that_does_not_fit_is_asked_for_once_more(bench: ScriptedBench) -> None:
     own = {"cost_per_turn": "0.01"}
     script = [{"text": "It is a.py."}, {"text": GOOD}, {"text": "never"}]
-    events, result = play(stage, script, provider_options=own, include_raw=True)
+    events, result = play(bench, script, provider_options=own, include_raw=True)
     assert (result.status, result.structured, result.error) == ("completed", VALUE, None)
     assert result.text == GOOD
     assert result.cost_usd == pytest.approx(0.02)
@@ -87,8 +87,8 @@ def test_an_answer_that_does_not_fit_is_asked_for_once_more(stage: Stage) -> Non
     assert sum(isinstance(event, ev.SessionStart) for event in events) == 1
 
 
-def test_it_is_asked_for_once_more_and_not_again(stage: Stage) -> None:
-    events, result = play(stage, [{"text": "a"}, {"text": '{"files": [1]}'}, {"text": GOOD}])
+def test_it_is_asked_for_once_more_and_not_again(bench: ScriptedBench) -> None:
+    events, result = play(bench, [{"text": "a"}, {"text": '{"files": [1]}'}, {"text": GOOD}])
     assert (result.status, result.exit_status) == ("failed", 1)
     assert result.error is not None
     assert result.error.kind == "schema_mismatch"
@@ -98,27 +98,27 @@ def test_it_is_asked_for_once_more_and_not_again(stage: Stage) -> None:
     assert ends(events) == [(1, "failed"), (2, "failed")]
 
 
-def test_the_agent_hears_what_was_wrong(stage: Stage) -> None:
+def test_the_agent_hears_what_was_wrong(bench: ScriptedBench) -> None:
     with ScriptedModel([{"text": '{"files": 3}'}, {"text": GOOD}]) as model:
         server = ModelServer(url=model.url, api_key=model.api_key)
-        _, result = play(stage, [], model_server=server)
+        _, result = play(bench, [], model_server=server)
         assert result.structured == VALUE
         again = str(model.requests[-1].body)
     assert "3 is not of type" in again
-    assert not os.listdir(stage.home / ".local/state/bridle/run"), "no private folder is left"
+    assert not os.listdir(bench.home / ".local/state/bridle/run"), "no private folder is left"
 
 
-def test_a_failed_run_is_not_repaired(stage: Stage) -> None:
-    events, result = play(stage, [{"fault": {"status": 401, "times": 1}}, {"text": GOOD}])
+def test_a_failed_run_is_not_repaired(bench: ScriptedBench) -> None:
+    events, result = play(bench, [{"fault": {"status": 401, "times": 1}}, {"text": GOOD}])
     assert result.error is not None
     assert result.error.kind == "not_authenticated"
     assert ends(events) == [(1, "failed")]
 
 
-def test_the_repair_keeps_to_the_budget_and_the_time(stage: Stage) -> None:
+def test_the_repair_keeps_to_the_budget_and_the_time(bench: ScriptedBench) -> None:
     own = {"cost_per_turn": "0.01"}
     script = [{"text": "a"}, {"text": GOOD}]
-    _, result = play(stage, script, provider_options=own, budget_usd=0.015)
+    _, result = play(bench, script, provider_options=own, budget_usd=0.015)
     assert result.status == "budget_exceeded"
     assert result.cost_usd == pytest.approx(0.02)
 
@@ -131,14 +131,14 @@ def test_a_runtime_that_cannot_resume_says_so() -> None:
 
 
 @pytest.mark.parametrize("as_text", [True, False])
-async def test_a_schema_in_a_file_or_as_text(stage: Stage, as_text: bool) -> None:
-    file = stage.home / "schema.json"
+async def test_a_schema_in_a_file_or_as_text(bench: ScriptedBench, as_text: bool) -> None:
+    file = bench.home / "schema.json"
     file.write_text(json.dumps(SCHEMA))
     for given in (json.dumps(SCHEMA), str(file)) if as_text else (file,):
         result = await run(
             "List them.",
             runtime=ScriptedRuntime(),
-            cwd=stage.cwd,
+            cwd=bench.work,
             output_schema=given,
             provider_options={"script": [{"text": GOOD}]},
         )
@@ -148,17 +148,17 @@ async def test_a_schema_in_a_file_or_as_text(stage: Stage, as_text: bool) -> Non
 @pytest.mark.parametrize(
     "schema", [{"type": "objekt"}, "/no/such/file.json", "{not json", {"$ref": "#/$defs/x"}]
 )
-def test_a_bad_schema_is_wrong_use_before_the_start(stage: Stage, schema: Any) -> None:
+def test_a_bad_schema_is_wrong_use_before_the_start(bench: ScriptedBench, schema: Any) -> None:
     with pytest.raises(WrongUse):
-        play(stage, [{"text": GOOD}], output_schema=schema)
+        play(bench, [{"text": GOOD}], output_schema=schema)
 
 
-def test_an_abort_in_the_second_process(stage: Stage) -> None:
+def test_an_abort_in_the_second_process(bench: ScriptedBench) -> None:
     script = [{"text": "a"}, {"text": "slowly", "shell": "sleep 60"}]
     events = stream_sync(
         "go",
         runtime=ScriptedRuntime(),
-        cwd=stage.cwd,
+        cwd=bench.work,
         permission_mode="bypass",
         output_schema=SCHEMA,
         provider_options={"script": script},
@@ -175,12 +175,12 @@ def test_an_abort_in_the_second_process(stage: Stage) -> None:
     assert check_event_order(seen) == []
 
 
-def test_leaving_the_block_early_ends_it(stage: Stage) -> None:
+def test_leaving_the_block_early_ends_it(bench: ScriptedBench) -> None:
     script = [{"text": "slowly", "shell": "sleep 60"}, {"text": GOOD}]
     with stream_sync(
         "go",
         runtime=ScriptedRuntime(),
-        cwd=stage.cwd,
+        cwd=bench.work,
         permission_mode="bypass",
         output_schema=SCHEMA,
         provider_options={"script": script},
@@ -191,9 +191,9 @@ def test_leaving_the_block_early_ends_it(stage: Stage) -> None:
     assert marked_processes(session_id) == []
 
 
-async def test_a_session_refuses_it_by_name(stage: Stage) -> None:
+async def test_a_session_refuses_it_by_name(bench: ScriptedBench) -> None:
     with pytest.raises(UnsupportedOption, match="output_schema") as caught:
-        await Session.start("scripted", cwd=stage.cwd, output_schema=SCHEMA)
+        await Session.start("scripted", cwd=bench.work, output_schema=SCHEMA)
     assert caught.value.option == "output_schema"
 
 

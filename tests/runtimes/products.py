@@ -102,7 +102,7 @@ def on_path(name: str) -> Install:
 
 
 class WrongUseCase(msgspec.Struct, frozen=True):
-    """Options that are refused, with the error and a pattern of its message."""
+    """Options that are refused, with the error and a pattern of its message or hint."""
 
     options: Mapping[str, Any]
     error: type[BridleError] = WrongUse
@@ -291,10 +291,10 @@ _PI = tuple(
         makes_account=True,
         nearest=("thinkin", "thinking"),
         wrong=(
-            own(thinking="enormous"),
+            own("one of", thinking="enormous"),
             own(max_retries="many"),
             own(max_retries=-1),
-            own(api="soap"),
+            own("one of", api="soap"),
             *(() if version == "0.74.2" else (wrong({"mcp_config": _NO_SERVER}),)),
             wrong(_ADDRESS_ALONE),
             wrong({"model": "gate/x", "provider": Provider(auth_token_env="HOME")}),

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from scripts import panes
 
+from bridle.core.results import Loading
+from bridle.runtimes.registry import available_runtimes, get_adapter
+
 
 def run(*words: str) -> tuple[int, list[str]]:
     done = subprocess.run(
@@ -77,3 +80,31 @@ def test_a_missing_capture_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         ("ready", "not there"),
         ("?", "ready"),
     ]
+
+
+LOADING = {
+    "claude": ("$ claude\n", "❯", "Bypass Permissions\n❯ 1. No"),
+    "cline": ("$ cline", "❯"),
+    "codex": ("$ codex", "  loading · something"),
+    "copilot": ("$ copilot", "❯ half a screen"),
+    "pi": ("$ pi\n", "Error: nothing\n"),
+    "scripted": ("$ python -m something",),
+}
+"""Screens on which a product has not come up, beside the empty ones."""
+
+VERIFIED = {"claude", "cline", "copilot"}
+"""Products whose first prompt may be lost, so that it is looked for."""
+
+
+@pytest.mark.parametrize(
+    "name", [each for each in available_runtimes() if not each.endswith("-acp")]
+)
+def test_a_pane_without_the_agent_is_loading(name: str) -> None:
+    runtime = get_adapter(name)
+    for pane in ("", "\n\n\n", *LOADING.get(name, ())):
+        assert runtime.detect_ready(pane) == Loading(), pane
+
+
+@pytest.mark.parametrize("name", sorted(LOADING))
+def test_only_a_prompt_that_may_be_lost_is_looked_for(name: str) -> None:
+    assert get_adapter(name).requires_beacon_verification() is (name in VERIFIED)

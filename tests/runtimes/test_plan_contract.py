@@ -99,7 +99,8 @@ def test_wrong_use_is_refused_and_leaves_nothing(product: Product, agent_bench: 
             use = msgspec.structs.replace(use, options={"model_server": SERVER, **use.options})
         with pytest.raises(use.error) as refusal:
             refused(agent_bench, adapter, use)
-        assert re.search(use.words, str(refusal.value)), (use, refusal.value)
+        said = f"{refusal.value}\n{refusal.value.hint}"
+        assert re.search(use.words, said), (use, said)
         assert left_of_runs(agent_bench) == [], use
 
 

@@ -83,7 +83,7 @@ def test_an_old_session_and_another_account(codex: RealCodex) -> None:
 
 
 @pytest.mark.real_cli
-@pytest.mark.parametrize("bench", ["0.120.0"], indirect=True)
+@pytest.mark.parametrize("codex", ["0.120.0"], indirect=True)
 def test_a_version_without_the_import_takes_none(codex: RealCodex) -> None:
     made = a_session(codex)
     options = RunOptions(prompt="", cwd=str(codex.work))

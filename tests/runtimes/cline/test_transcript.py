@@ -23,15 +23,6 @@ def test_the_transcript_is_summed(tmp_path: Path) -> None:
         assert (found.model, found.cost_usd) == ("scripted", None)
 
 
-def test_what_is_no_transcript(tmp_path: Path) -> None:
-    runtime = ClineRuntime()
-    assert runtime.parse_transcript(str(tmp_path / "none")) is None
-    (tmp_path / "x.messages.json").write_text('{"messages": [')
-    assert runtime.parse_transcript(str(tmp_path / "x.messages.json")) is None
-    (tmp_path / "x.messages.json").write_text("{}")
-    assert runtime.parse_transcript(str(tmp_path / "x.messages.json")) is None
-
-
 def test_where_conversations_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     runtime = ClineRuntime()
     assert str(runtime.transcript_dir("/any")).endswith("/.cline/data/sessions")

@@ -10,21 +10,6 @@ from bridle.runtimes.copilot.transcript import last_finish_reason, read_summary
 from tests.runtimes.copilot.captures import TESTDATA
 
 
-def test_the_transcript_is_summed() -> None:
-    found = CopilotRuntime().parse_transcript(str(TESTDATA / "transcript-events.jsonl"))
-    assert found is not None
-    assert (found.input_tokens, found.output_tokens, found.cache_read_tokens) == (140, 40, 60)
-    assert found.model == "scripted"
-
-
-def test_what_is_no_transcript(tmp_path: Path) -> None:
-    runtime = CopilotRuntime()
-    assert runtime.parse_transcript(str(tmp_path / "none")) is None
-    (tmp_path / "events.jsonl").write_text('{"type":"other"}\nnot json\n')
-    assert runtime.parse_transcript(str(tmp_path)) is None
-    assert last_finish_reason(str(tmp_path / "none")) == ""
-
-
 def test_a_half_written_transcript(tmp_path: Path) -> None:
     text = (TESTDATA / "transcript-events.jsonl").read_bytes()
     (tmp_path / "events.jsonl").write_bytes(text[: text.rindex(b"session.shutdown")])

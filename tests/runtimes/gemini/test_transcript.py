@@ -7,15 +7,6 @@ from bridle.runtimes.gemini.transcript import chats_dir, parse_transcript
 from tests.runtimes.gemini.captures import TESTDATA
 
 
-def test_a_transcript_is_summed_up_once() -> None:
-    summary = parse_transcript(str(TESTDATA / "transcript.jsonl"))
-    assert summary is not None
-    # Two answers of 100 in (30 cached), 20 out and 3 of thoughts; one is written twice.
-    assert (summary.input_tokens, summary.cache_read_tokens) == (140, 60)
-    assert (summary.output_tokens, summary.reasoning_tokens) == (46, 6)
-    assert summary.model == "gemini-2.5-flash"
-
-
 def test_half_a_line_is_passed_over_and_patches_count(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     told = {"id": "x", "type": "gemini", "model": "m", "tokens": {"input": 7, "output": 2}}

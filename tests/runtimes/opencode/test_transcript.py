@@ -65,12 +65,3 @@ def test_an_export_and_the_database_say_the_same(tmp_path: Path) -> None:
     assert part.input_tokens == export["messages"][-1]["info"]["tokens"]["input"]
     assert model_of(str(database), session) == "lab/scripted"
     assert model_of(str(database), "ses_unknown") is None
-
-
-def test_what_is_no_transcript_gives_none(tmp_path: Path) -> None:
-    broken = tmp_path / "opencode.db"
-    broken.write_bytes(b"this is no database at all")
-    assert parse_transcript(str(broken)) is None
-    assert parse_transcript(str(tmp_path / "missing.db#ses_1")) is None
-    assert parse_transcript(str(tmp_path / "missing.json")) is None
-    assert not (tmp_path / "missing.db").exists()

@@ -1,15 +1,8 @@
 """Every capture of Pi's terminal interface, classified."""
 
-import pytest
-
 from bridle.core.results import Loading, Ready
 from bridle.runtimes.pi import PiRuntime
 from tests.runtimes.pi.captures import TESTDATA
-
-
-@pytest.mark.parametrize("pane", ["", "\n\n", "$ pi\n", "Error: nothing\n"])
-def test_a_pane_without_pi_is_loading(pane: str) -> None:
-    assert PiRuntime().detect_ready(pane) == Loading()
 
 
 def test_a_window_of_a_million_is_ready_too() -> None:
@@ -19,7 +12,3 @@ def test_a_window_of_a_million_is_ready_too() -> None:
 
 def test_a_footer_quoted_far_above_proves_nothing() -> None:
     assert PiRuntime().detect_ready("12.0%/200k\n" + "text\n" * 20) == Loading()
-
-
-def test_nothing_is_sent_twice() -> None:
-    assert PiRuntime().requires_beacon_verification() is False

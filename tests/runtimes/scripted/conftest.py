@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtimes.scripted.runs import Stage
+from tests.runtimes.scripted.runs import ScriptedBench
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return Stage(tmp_path)
+def bench(tmp_path: Path) -> ScriptedBench:
+    return ScriptedBench(tmp_path)

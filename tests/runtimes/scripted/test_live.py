@@ -19,8 +19,9 @@ from bridle.runtimes.scripted.command import KEY_VARIABLE
 from bridle.testing import ScriptedModel
 from bridle.turns.recorder import Recorder
 from bridle.turns.wire import LiveFacts, ModelSwitch, Outgoing, Question
-from tests.runtimes.scripted.runs import Stage, check_order
+from tests.runtimes.scripted.runs import ScriptedBench
 from tests.support.conversation import AttachedConversation
+from tests.support.driving import check_order
 from tests.support.live import DEADLINE, conversing, last_end, say
 from tests.support.replaying import record_wires
 
@@ -53,7 +54,7 @@ def of(talk: AttachedConversation, kind: type[Any]) -> list[Any]:
     return [each for each in talk.events if isinstance(each, kind)]
 
 
-def test_turns_follow_the_script_as_runs_do(stage: Stage) -> None:
+def test_turns_follow_the_script_as_runs_do(bench: ScriptedBench) -> None:
     script = [
         {"text": "Tools.", "shell": "echo hello", "usage": {"input_tokens": 5}},
         {"text": "One.", "thinking": "Hm.", "usage": {"input_tokens": 7, "output_tokens": 1}},
@@ -62,8 +63,8 @@ def test_turns_follow_the_script_as_runs_do(stage: Stage) -> None:
     ]
     runtime = ScriptedRuntime()
     log = record_wires(runtime)
-    options = stage.options(script, provider_options={"cost_per_turn": 0.5})
-    with conversing(runtime, options, stage.env) as talk:
+    options = bench.scripted(script, provider_options={"cost_per_turn": 0.5})
+    with conversing(runtime, options, bench.env) as talk:
         assert talk.recorder.native_session_id
         first = say(talk, "First.")
         failed = say(talk, "Second.")
@@ -81,14 +82,14 @@ def test_turns_follow_the_script_as_runs_do(stage: Stage) -> None:
     assert talk.process.exit == ProcessExit(code=0)
     check_order(talk.events)
     log.check_repeatable()
-    run = stage.play(script, provider_options={"cost_per_turn": 0.5})
+    run = bench.play(script, provider_options={"cost_per_turn": 0.5})
     end = next(i for i, each in enumerate(talk.events) if isinstance(each, ev.AgentEnd))
     mine = [type(e).__name__ for e in talk.events[: end + 1] if not isinstance(e, ev.StateChange)]
     theirs = [type(e).__name__ for e in run.events if not isinstance(e, ev.StateChange)]
     assert mine == theirs[: len(mine)]
 
 
-def test_a_steer_reaches_the_model_at_the_tool_boundary(stage: Stage) -> None:
+def test_a_steer_reaches_the_model_at_the_tool_boundary(bench: ScriptedBench) -> None:
     script = [
         {"text": "I wait.", "shell": "echo begun > begun; while [ ! -e go ]; do sleep 0.02; done"},
         {"text": "Done."},
@@ -97,8 +98,8 @@ def test_a_steer_reaches_the_model_at_the_tool_boundary(stage: Stage) -> None:
         server = ModelServer(url=model.url, api_key=model.api_key)
         runtime = ScriptedRuntime()
         log = record_wires(runtime)
-        options = stage.options(model_server=server)
-        with conversing(runtime, options, stage.env) as talk:
+        options = bench.scripted(model_server=server)
+        with conversing(runtime, options, bench.env) as talk:
             talk.prompt(Outgoing(id="p", text="Begin."))
             wait_tool(talk)
             talk.steer(Outgoing(id="s", text="Mind the gap."))
@@ -107,7 +108,7 @@ def test_a_steer_reaches_the_model_at_the_tool_boundary(stage: Stage) -> None:
             talk.wire.prompt(Outgoing(id="q", text="Too early."))
             settle(talk, "q")
             assert "s" not in talk.deliveries
-            (stage.cwd / "go").touch()
+            (bench.work / "go").touch()
             talk.wait_ready(DEADLINE)
             assert last_end(talk.events).text == "Done."
             given = talk.deliveries
@@ -119,8 +120,8 @@ def test_a_steer_reaches_the_model_at_the_tool_boundary(stage: Stage) -> None:
     log.check_repeatable()
 
 
-def test_a_steer_that_comes_too_late_is_refused(stage: Stage) -> None:
-    with conversing(ScriptedRuntime(), stage.options([{"text": "Hi."}]), stage.env) as talk:
+def test_a_steer_that_comes_too_late_is_refused(bench: ScriptedBench) -> None:
+    with conversing(ScriptedRuntime(), bench.scripted([{"text": "Hi."}]), bench.env) as talk:
         say(talk, "One.")
         talk.wire.steer(Outgoing(id="late", text="Too late."))
         settle(talk, "late")
@@ -130,12 +131,12 @@ def test_a_steer_that_comes_too_late_is_refused(stage: Stage) -> None:
 
 @pytest.mark.parametrize("step", [SLOW, SLEEP], ids=["text", "tool"])
 def test_abort_ends_the_turn_and_the_conversation_goes_on(
-    stage: Stage, step: dict[str, Any]
+    bench: ScriptedBench, step: dict[str, Any]
 ) -> None:
     script = [step, {"text": "Next."}, {"text": "Last."}]
     runtime = ScriptedRuntime()
     log = record_wires(runtime)
-    with conversing(runtime, stage.options(script), stage.env) as talk:
+    with conversing(runtime, bench.scripted(script), bench.env) as talk:
         talk.prompt(Outgoing(id="p", text="Begin."))
         if step is SLEEP:
             wait_tool(talk)
@@ -157,12 +158,12 @@ def test_abort_ends_the_turn_and_the_conversation_goes_on(
     log.check_repeatable()
 
 
-def test_abort_while_the_model_server_is_silent(stage: Stage) -> None:
+def test_abort_while_the_model_server_is_silent(bench: ScriptedBench) -> None:
     script = [{"text": "Never.", "fault": {"stall": 600.0}}, {"text": "Next."}]
     with ScriptedModel(script) as model:
         server = ModelServer(url=model.url, api_key=model.api_key)
-        options = stage.options(model_server=server, model="one")
-        with conversing(ScriptedRuntime(), options, stage.env) as talk:
+        options = bench.scripted(model_server=server, model="one")
+        with conversing(ScriptedRuntime(), options, bench.env) as talk:
             talk.prompt(Outgoing(id="p", text="Begin."))
             pump_until(talk, lambda: bool(model.requests))
             talk.abort()
@@ -174,18 +175,18 @@ def test_abort_while_the_model_server_is_silent(stage: Stage) -> None:
         assert [each.body["model"] for each in model.requests] == ["one", "two"]
 
 
-def test_permission_is_asked_and_an_answer_after_an_abort_is_harmless(stage: Stage) -> None:
+def test_permission_is_asked_and_an_answer_after_an_abort_is_harmless(bench: ScriptedBench) -> None:
     script = [{"text": "May I?", "shell": "touch made"}, {"text": "Done."}] * 2
-    options = stage.options(script, permission_mode="ask")
+    options = bench.scripted(script, permission_mode="ask")
 
     def policy(question: Question) -> tuple[bool, str, str]:
-        return not (stage.cwd / "made").exists(), "test", "once"
+        return not (bench.work / "made").exists(), "test", "once"
 
     runtime = ScriptedRuntime()
     log = record_wires(runtime)
-    with conversing(runtime, options, stage.env, policy) as talk:
+    with conversing(runtime, options, bench.env, policy) as talk:
         assert say(talk, "Do it.").text == "Done."
-        assert (stage.cwd / "made").exists()
+        assert (bench.work / "made").exists()
         say(talk, "Again.")
         ends = of(talk, ev.ToolExecutionEnd)
         assert [each.is_error for each in ends] == [False, True]
@@ -193,10 +194,10 @@ def test_permission_is_asked_and_an_answer_after_an_abort_is_harmless(stage: Sta
     log.check_repeatable()
 
 
-def test_an_abort_answers_the_open_question(stage: Stage) -> None:
+def test_an_abort_answers_the_open_question(bench: ScriptedBench) -> None:
     script = [{"text": "May I?", "shell": "touch made"}, {"text": "Next."}]
     with conversing(
-        ScriptedRuntime(), stage.options(script, permission_mode="ask"), stage.env
+        ScriptedRuntime(), bench.scripted(script, permission_mode="ask"), bench.env
     ) as talk:
         unanswered: list[Question] = []
         talk.recorder.questions = Swallow(unanswered)
@@ -207,7 +208,7 @@ def test_an_abort_answers_the_open_question(stage: Stage) -> None:
         talk.wait_ready(DEADLINE)
         talk.process.write(unanswered[0].answer(True, "late"))
         assert say(talk, "Go on.").text == "Next."
-        assert not (stage.cwd / "made").exists()
+        assert not (bench.work / "made").exists()
 
 
 class Swallow(list[Question]):
@@ -220,14 +221,14 @@ class Swallow(list[Question]):
         self._kept.append(question)
 
 
-def test_resume_after_close_and_after_a_kill(stage: Stage) -> None:
+def test_resume_after_close_and_after_a_kill(bench: ScriptedBench) -> None:
     script = [{"text": "One."}, SLEEP, {"text": "Two."}, {"text": "Three."}]
     with ScriptedModel(script) as model:
         server = ModelServer(url=model.url, api_key=model.api_key)
-        options = stage.options(model_server=server, account_dir=str(stage.home / "account"))
+        options = bench.scripted(model_server=server, account_dir=str(bench.home / "account"))
         runtime = ScriptedRuntime()
         log = record_wires(runtime)
-        with conversing(runtime, options, stage.env) as talk:
+        with conversing(runtime, options, bench.env) as talk:
             assert say(talk, "First words.").text == "One."
             native = talk.recorder.native_session_id
             talk.prompt(Outgoing(id="p", text="Second words."))
@@ -240,10 +241,10 @@ def test_resume_after_close_and_after_a_kill(stage: Stage) -> None:
         assert (end.status, end.error.kind) == ("failed", "crashed")
         assert marked_processes(talk.recorder.session_id) == []
         again = RunOptions(**{**_fields(options), "resume": native})
-        with conversing(runtime, again, stage.env) as talk:
+        with conversing(runtime, again, bench.env) as talk:
             assert say(talk, "Third words.").text == "Two."
             assert talk.recorder.native_session_id == native
-        with conversing(runtime, again, stage.env) as talk:
+        with conversing(runtime, again, bench.env) as talk:
             assert say(talk, "Fourth words.").text == "Three."
         assert "First words." in str(model.requests[-1].body)
     log.check_repeatable()
@@ -253,9 +254,9 @@ def _fields(options: RunOptions) -> dict[str, Any]:
     return {name: getattr(options, name) for name in options.__struct_fields__}
 
 
-def test_an_unknown_conversation_is_refused(stage: Stage) -> None:
+def test_an_unknown_conversation_is_refused(bench: ScriptedBench) -> None:
     runtime = ScriptedRuntime()
-    plan = runtime.plan_live(stage.options([{"text": "a"}], resume="scripted-00"), stage.env, "s")
+    plan = runtime.plan_live(bench.scripted([{"text": "a"}], resume="scripted-00"), bench.env, "s")
     assert plan.live is not None
     recorder = Recorder(
         runtime="scripted", session_id="s", options=RunOptions(prompt=""), drive="rpc"
@@ -269,12 +270,12 @@ def test_an_unknown_conversation_is_refused(stage: Stage) -> None:
         talk.close()
 
 
-def test_long_prompts_and_images(stage: Stage) -> None:
-    (stage.cwd / "a.png").write_bytes(b"\x89PNG")
+def test_long_prompts_and_images(bench: ScriptedBench) -> None:
+    (bench.work / "a.png").write_bytes(b"\x89PNG")
     long = "all work and no play " * 50_000
     with ScriptedModel([{"text": "Read."}, {"text": "Seen."}]) as model:
         server = ModelServer(url=model.url, api_key=model.api_key)
-        with conversing(ScriptedRuntime(), stage.options(model_server=server), stage.env) as talk:
+        with conversing(ScriptedRuntime(), bench.scripted(model_server=server), bench.env) as talk:
             assert say(talk, long).text == "Read."
             assert say(talk, "Look.", images=("a.png",)).text == "Seen."
             talk.prompt(Outgoing(id="none", text="Look.", images=("none.png",)))
@@ -286,7 +287,7 @@ def test_long_prompts_and_images(stage: Stage) -> None:
     assert "image/png" in str(bodies[1])
 
 
-def test_each_prompt_chooses_its_conversation(stage: Stage) -> None:
+def test_each_prompt_chooses_its_conversation(bench: ScriptedBench) -> None:
     script = {
         "conversations": [
             {
@@ -297,50 +298,50 @@ def test_each_prompt_chooses_its_conversation(stage: Stage) -> None:
             {"name": "b", "match": {"prompt_contains": "beta"}, "turns": [{"text": "B1"}]},
         ]
     }
-    with conversing(ScriptedRuntime(), stage.options(script), stage.env) as talk:
+    with conversing(ScriptedRuntime(), bench.scripted(script), bench.env) as talk:
         texts = [say(talk, word).text for word in ("alpha", "beta", "alpha", "alpha")]
         assert texts == ["A1", "B1", "A2", "The script has ended."]
         talk.prompt(Outgoing(id="none", text="gamma"))
         settle(talk, "none")
         assert "no conversation" in str(talk.deliveries["none"].error)
-    named = stage.options(script, provider_options={"conversation": "b"})
-    with conversing(ScriptedRuntime(), named, stage.env) as talk:
+    named = bench.scripted(script, provider_options={"conversation": "b"})
+    with conversing(ScriptedRuntime(), named, bench.env) as talk:
         assert say(talk, "alpha").text == "B1"
-    wrong = stage.options(script, provider_options={"conversation": "c"})
+    wrong = bench.scripted(script, provider_options={"conversation": "c"})
     with pytest.raises(WrongUse, match="no conversation 'c'"):
-        ScriptedRuntime().plan_live(wrong, stage.env, "s")
+        ScriptedRuntime().plan_live(wrong, bench.env, "s")
 
 
-def test_without_a_script_it_says_what_it_is(stage: Stage) -> None:
-    with conversing(ScriptedRuntime(), stage.options(), stage.env) as talk:
+def test_without_a_script_it_says_what_it_is(bench: ScriptedBench) -> None:
+    with conversing(ScriptedRuntime(), bench.scripted(), bench.env) as talk:
         assert "Your prompt has 5 characters" in say(talk, "Hello").text
 
 
 @pytest.mark.parametrize("aid", ["garbage", "half-lines", "long-line:3000000"])
-def test_bad_manners_do_no_harm(stage: Stage, aid: str) -> None:
-    options = stage.options(
+def test_bad_manners_do_no_harm(bench: ScriptedBench, aid: str) -> None:
+    options = bench.scripted(
         [{"text": "One.", "shell": "true"}, {"text": "Two."}, {"text": "Three."}],
         provider_options={"behave": aid},
     )
-    with conversing(ScriptedRuntime(), options, stage.env) as talk:
+    with conversing(ScriptedRuntime(), options, bench.env) as talk:
         assert say(talk, "a").text == "Two."
         assert say(talk, "b").text == "Three."
     check_order(talk.events)
 
 
-def test_the_key_is_in_no_facts_and_reaches_no_tool(stage: Stage) -> None:
+def test_the_key_is_in_no_facts_and_reaches_no_tool(bench: ScriptedBench) -> None:
     with ScriptedModel([{"text": "Show.", "shell": "env > seen"}, {"text": "Ok."}]) as model:
-        options = stage.options(model_server=ModelServer(url=model.url, api_key=model.api_key))
-        plan = ScriptedRuntime().plan_live(options, stage.env, "s")
+        options = bench.scripted(model_server=ModelServer(url=model.url, api_key=model.api_key))
+        plan = ScriptedRuntime().plan_live(options, bench.env, "s")
         assert plan.spec.env[KEY_VARIABLE] == model.api_key
         assert model.api_key not in str(plan.live)
         assert plan.live == LiveFacts(
             runtime="scripted",
             runtime_version=plan.installation.version or "",
             dialect="scripted-1",
-            cwd=str(stage.cwd),
+            cwd=str(bench.work),
             own=plan.live.own if plan.live else {},
         )
-        with conversing(ScriptedRuntime(), options, stage.env) as talk:
+        with conversing(ScriptedRuntime(), options, bench.env) as talk:
             assert say(talk, "Do it.").text == "Ok."
-    assert model.api_key not in (stage.cwd / "seen").read_text()
+    assert model.api_key not in (bench.work / "seen").read_text()

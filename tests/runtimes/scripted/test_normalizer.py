@@ -11,7 +11,7 @@ from bridle.process.spec import ProcessExit
 from bridle.runtimes.scripted import stream as module
 from bridle.runtimes.scripted.stream import ScriptedNormalizer
 from bridle.turns.recorder import Recorder
-from tests.runtimes.scripted.runs import check_order
+from tests.support.driving import check_order
 
 CAPTURES = Path(module.__file__).parent / "testdata"
 

@@ -14,8 +14,9 @@ from bridle.core.usage import Usage
 from bridle.runtimes import deployment
 from bridle.runtimes.scripted import ScriptedRuntime
 from bridle.runtimes.scripted.product import BEHAVIOURS, ScriptedOptions
+from bridle.testing.bench import AgentRun
 from bridle.turns.wire import Question
-from tests.runtimes.scripted.runs import Played, Stage
+from tests.runtimes.scripted.runs import ScriptedBench
 
 SHOW = [
     {
@@ -37,9 +38,9 @@ SHOW = [
 ]
 
 
-def test_a_text_a_shell_call_and_a_final_text(stage: Stage) -> None:
-    played = stage.play(SHOW)
-    assert played.types == [
+def test_a_text_a_shell_call_and_a_final_text(bench: ScriptedBench) -> None:
+    played = bench.play(SHOW)
+    assert [str(each.__struct_config__.tag) for each in played.events] == [
         "session_start",
         "state",
         "agent_start",
@@ -76,30 +77,30 @@ def test_a_text_a_shell_call_and_a_final_text(stage: Stage) -> None:
         cache_write_tokens=5,
         reasoning_tokens=4,
     )
-    assert (stage.cwd / "out.txt").read_text() == "hello\n"
+    assert (bench.work / "out.txt").read_text() == "hello\n"
     assert played.of(ev.ToolExecutionEnd)[0].result == "written\n"
 
 
-def test_it_says_that_it_is_scripted(stage: Stage) -> None:
-    played = stage.play()
+def test_it_says_that_it_is_scripted(bench: ScriptedBench) -> None:
+    played = bench.play()
     start = played.of(ev.SessionStart)[0]
     assert (start.model, start.runtime_version) == ("scripted", __version__)
     assert "scripted agent" in played.result.text
     assert "no model" in played.result.text
     assert "6 characters" in played.result.text
     assert played.result.usage.total == 0
-    assert list(stage.cwd.iterdir()) == []
+    assert list(bench.work.iterdir()) == []
 
 
-def test_the_end_of_the_script_is_said(stage: Stage) -> None:
-    played = stage.play([{"shell": "true"}])
+def test_the_end_of_the_script_is_said(bench: ScriptedBench) -> None:
+    played = bench.play([{"shell": "true"}])
     assert played.result.text == "The script has ended."
     assert played.result.status == "completed"
 
 
-def test_file_tools(stage: Stage) -> None:
-    (stage.cwd / "notes.txt").write_text("one two one\n")
-    played = stage.play(
+def test_file_tools(bench: ScriptedBench) -> None:
+    (bench.work / "notes.txt").write_text("one two one\n")
+    played = bench.play(
         [
             {"write_file": {"path": "deep/new.txt", "content": "grüße\n"}},
             {"edit_file": {"path": "deep/new.txt", "old": "grüße", "new": "hello"}},
@@ -119,35 +120,35 @@ def test_file_tools(stage: Stage) -> None:
     assert ends[5].result == "exit status 3\nout\nerr\n"
     assert "no tool 'Bash'" in ends[6].result
     assert "needs the text argument 'command'" in ends[7].result
-    assert (stage.cwd / "notes.txt").read_text() == "one two one\n"
+    assert (bench.work / "notes.txt").read_text() == "one two one\n"
     assert played.result.status == "completed"
 
 
-def test_tools_of_one_reply_run_at_the_same_time(stage: Stage) -> None:
+def test_tools_of_one_reply_run_at_the_same_time(bench: ScriptedBench) -> None:
     # Each waits for the other's file, so neither could end if they ran one after the other.
     wait = "touch {0}; for i in $(seq 500); do test -e {1} && exit 0; sleep 0.02; done; exit 1"
     calls = [
         {"name": "shell", "args": {"command": wait.format("a", "b")}},
         {"name": "shell", "args": {"command": wait.format("b", "a")}},
     ]
-    played = stage.play([{"tool_calls": calls}, {"text": "Done."}])
+    played = bench.play([{"tool_calls": calls}, {"text": "Done."}])
     assert [end.is_error for end in played.of(ev.ToolExecutionEnd)] == [False, False]
-    types = [t for t in played.types if t.startswith("tool")]
+    types = [t for t in played.kinds if t.startswith("tool")]
     assert types == ["tool_execution_start"] * 2 + ["tool_execution_end"] * 2
 
 
-def test_a_background_process_does_not_hold_the_shell(stage: Stage) -> None:
-    played = stage.play([{"shell": "sleep 300 & echo started"}, {"text": "Done."}])
+def test_a_background_process_does_not_hold_the_shell(bench: ScriptedBench) -> None:
+    played = bench.play([{"shell": "sleep 300 & echo started"}, {"text": "Done."}])
     assert played.of(ev.ToolExecutionEnd)[0].result == "started\n"
     assert played.result.duration_ms < 60_000
 
 
-def test_file_tools_stay_in_the_working_directory(stage: Stage) -> None:
-    outside = stage.cwd.parent / "outside"
+def test_file_tools_stay_in_the_working_directory(bench: ScriptedBench) -> None:
+    outside = bench.work.parent / "outside"
     outside.mkdir()
     (outside / "secret.txt").write_text("secret")
-    (stage.cwd / "link").symlink_to(outside)
-    played = stage.play(
+    (bench.work / "link").symlink_to(outside)
+    played = bench.play(
         [
             {"write_file": {"path": "../outside/new.txt", "content": "x"}},
             {"write_file": {"path": str(outside / "new.txt"), "content": "x"}},
@@ -170,13 +171,13 @@ def test_file_tools_stay_in_the_working_directory(stage: Stage) -> None:
     assert (outside / "secret.txt").read_text() == "secret"
 
 
-def test_ask_refuses_when_nobody_is_there(stage: Stage) -> None:
-    (stage.cwd / "in.txt").write_text("readable")
-    played = stage.play(
+def test_ask_refuses_when_nobody_is_there(bench: ScriptedBench) -> None:
+    (bench.work / "in.txt").write_text("readable")
+    played = bench.play(
         [{"shell": "touch made"}, {"read_file": "in.txt"}, {"text": "Sorry."}],
         permission_mode="ask",
     )
-    assert not (stage.cwd / "made").exists()
+    assert not (bench.work / "made").exists()
     ends = played.of(ev.ToolExecutionEnd)
     assert ends[0].is_error
     assert ends[0].result.startswith("permission denied: nobody is there")
@@ -186,75 +187,75 @@ def test_ask_refuses_when_nobody_is_there(stage: Stage) -> None:
     assert played.result.status == "completed"
 
 
-def test_ask_runs_what_was_allowed(stage: Stage) -> None:
+def test_ask_runs_what_was_allowed(bench: ScriptedBench) -> None:
     asked: list[Question] = []
 
     def only_touch(question: Question) -> tuple[bool, str, str]:
         asked.append(question)
         return "touch" in question.args["command"], "test", "only touch"
 
-    played = stage.play(
+    played = bench.play(
         [{"shell": "touch made"}, {"shell": "rm made"}, {"text": "Done."}],
         permission_mode="ask",
         permission=only_touch,
     )
     assert [each.tool_name for each in asked] == ["shell", "shell"]
-    assert (stage.cwd / "made").exists()
+    assert (bench.work / "made").exists()
     assert [end.is_error for end in played.of(ev.ToolExecutionEnd)] == [False, True]
     assert played.of(ev.ToolExecutionEnd)[1].result == "permission denied: only touch"
 
 
-def test_max_turns(stage: Stage) -> None:
+def test_max_turns(bench: ScriptedBench) -> None:
     script = [{"shell": "touch one"}, {"shell": "touch two"}, {"text": "Done."}]
-    played = stage.play(script, max_turns=1)
+    played = bench.play(script, max_turns=1)
     assert played.result.status == "budget_exceeded"
     assert played.result.error is not None
     assert played.result.error.kind == "budget_exceeded"
-    assert (stage.cwd / "one").exists()
-    assert not (stage.cwd / "two").exists()
-    assert stage.play(script, max_turns=3).result.status == "completed"
+    assert (bench.work / "one").exists()
+    assert not (bench.work / "two").exists()
+    assert bench.play(script, max_turns=3).result.status == "completed"
 
 
-def test_budget(stage: Stage) -> None:
+def test_budget(bench: ScriptedBench) -> None:
     script = [{"shell": "touch one"}, {"shell": "sleep 60; touch two"}, {"text": "Done."}]
     own = {"cost_per_turn": "0.01"}
-    played = stage.play(script, budget_usd=0.015, provider_options=own)
+    played = bench.play(script, budget_usd=0.015, provider_options=own)
     assert (played.result.status, played.result.exit_status) == ("budget_exceeded", 8)
     assert len(played.of(ev.MessageEnd)) == 2
-    assert (stage.cwd / "one").exists()
-    assert not (stage.cwd / "two").exists()
+    assert (bench.work / "one").exists()
+    assert not (bench.work / "two").exists()
     script = [{"shell": "touch one"}, {"shell": "touch two"}, {"text": "Done."}]
-    enough = stage.play(script, budget_usd=0.03, provider_options=own)
+    enough = bench.play(script, budget_usd=0.03, provider_options=own)
     assert enough.result.status == "completed"
     assert enough.result.cost_usd is not None
     assert abs(enough.result.cost_usd - 0.03) < 1e-9
     assert enough.result.cost_source == "provider"
 
 
-def test_a_budget_is_exceeded_by_the_last_call_too(stage: Stage) -> None:
+def test_a_budget_is_exceeded_by_the_last_call_too(bench: ScriptedBench) -> None:
     own = {"cost_per_turn": "0.01"}
-    played = stage.play([{"text": "Done."}], budget_usd=0.001, provider_options=own)
+    played = bench.play([{"text": "Done."}], budget_usd=0.001, provider_options=own)
     assert (played.result.status, played.result.exit_status) == ("budget_exceeded", 8)
     assert played.result.text == "Done."
     assert played.result.error is not None
     assert played.result.error.message == "cost 0.0100 USD is over the budget of 0.0010 USD"
 
 
-def test_a_budget_without_a_price_is_refused_before_the_start(stage: Stage) -> None:
+def test_a_budget_without_a_price_is_refused_before_the_start(bench: ScriptedBench) -> None:
     with pytest.raises(WrongUse, match="no price"):
-        stage.play([{"text": "Done."}], budget_usd=1.0)
+        bench.play([{"text": "Done."}], budget_usd=1.0)
 
 
-def test_tools_that_are_not_allowed_do_not_run(stage: Stage) -> None:
+def test_tools_that_are_not_allowed_do_not_run(bench: ScriptedBench) -> None:
     script = [{"shell": "touch made"}, {"write_file": {"path": "x", "content": ""}}, {"text": "."}]
-    denied = stage.play(script, denied_tools=("shell",))
+    denied = bench.play(script, denied_tools=("shell",))
     assert [end.is_error for end in denied.of(ev.ToolExecutionEnd)] == [True, False]
-    allowed = stage.play(script, allowed_tools=("read_file",))
+    allowed = bench.play(script, allowed_tools=("read_file",))
     assert [end.is_error for end in allowed.of(ev.ToolExecutionEnd)] == [True, True]
-    assert not (stage.cwd / "made").exists()
+    assert not (bench.work / "made").exists()
 
 
-def test_one_script_for_several_agents(stage: Stage) -> None:
+def test_one_script_for_several_agents(bench: ScriptedBench) -> None:
     script = {
         "conversations": [
             {"name": "a", "match": {"prompt_contains": "apple"}, "turns": [{"text": "A"}]},
@@ -263,43 +264,43 @@ def test_one_script_for_several_agents(stage: Stage) -> None:
         ],
         "turns": [{"text": "other"}],
     }
-    assert stage.play(script, prompt="an apple").result.text == "A"
-    assert stage.play(script, append_system_prompt="be sour").result.text == "S"
-    assert stage.play(script, model="big").result.text == "M"
-    assert stage.play(script).result.text == "other"
-    assert stage.play(script, provider_options={"conversation": "m"}).result.text == "M"
+    assert bench.play(script, prompt="an apple").result.text == "A"
+    assert bench.play(script, append_system_prompt="be sour").result.text == "S"
+    assert bench.play(script, model="big").result.text == "M"
+    assert bench.play(script).result.text == "other"
+    assert bench.play(script, provider_options={"conversation": "m"}).result.text == "M"
 
 
-def test_a_prompt_of_any_size(stage: Stage) -> None:
-    played = stage.play(prompt="ä" * 3_000_000)
+def test_a_prompt_of_any_size(bench: ScriptedBench) -> None:
+    played = bench.play(prompt="ä" * 3_000_000)
     assert "3000000 characters" in played.result.text
 
 
-def test_raw_messages_on_request(stage: Stage) -> None:
-    played = stage.play([{"text": "Hi."}], include_raw=True)
+def test_raw_messages_on_request(bench: ScriptedBench) -> None:
+    played = bench.play([{"text": "Hi."}], include_raw=True)
     assert played.of(ev.MessageEnd)[0].raw["type"] == "message_end"
 
 
-def test_what_it_writes_is_private(stage: Stage) -> None:
-    stage.play([{"text": "Hi."}])
-    (file,) = stage.state.iterdir()
+def test_what_it_writes_is_private(bench: ScriptedBench) -> None:
+    bench.play([{"text": "Hi."}])
+    (file,) = bench.state.iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert stat.S_IMODE(stage.state.stat().st_mode) == 0o700
+    assert stat.S_IMODE(bench.state.stat().st_mode) == 0o700
 
 
-def test_the_script_may_be_named_by_a_variable(stage: Stage) -> None:
-    (stage.home / "s.yaml").write_text("- text: By a variable.\n")
-    played = stage.play(env={"BRIDLE_SCRIPT": str(stage.home / "s.yaml")})
+def test_the_script_may_be_named_by_a_variable(bench: ScriptedBench) -> None:
+    (bench.home / "s.yaml").write_text("- text: By a variable.\n")
+    played = bench.play(env={"BRIDLE_SCRIPT": str(bench.home / "s.yaml")})
     assert played.result.text == "By a variable."
-    own = stage.play([{"text": "By an option."}], env={"BRIDLE_SCRIPT": "/nowhere"})
+    own = bench.play([{"text": "By an option."}], env={"BRIDLE_SCRIPT": "/nowhere"})
     assert own.result.text == "By an option."
 
 
-def test_many_agents_at_once(stage: Stage) -> None:
+def test_many_agents_at_once(bench: ScriptedBench) -> None:
     script = [{"shell": "echo $BRIDLE_SESSION_ID"}, {"text": "Done."}]
-    played: list[Played] = []
+    played: list[AgentRun] = []
     threads = [
-        threading.Thread(target=lambda: played.append(stage.play(script))) for _ in range(16)
+        threading.Thread(target=lambda: played.append(bench.play(script))) for _ in range(16)
     ]
     for thread in threads:
         thread.start()
@@ -321,15 +322,17 @@ def test_the_documentation_names_everything() -> None:
         assert f"`{name}" in page
 
 
-def test_instructions_in_files_that_are_repeated_are_no_marker(stage: Stage) -> None:
+def test_instructions_in_files_that_are_repeated_are_no_marker(bench: ScriptedBench) -> None:
     rule = "Finish with a summary. ORCHESTRA_COMPLETE"
     echo = [{"text": f"My rules:\n{rule}"}]
-    assert stage.play(echo).result.marker_detected
-    given = stage.home / "rules.md"
+    assert bench.play(echo).result.marker_detected
+    given = bench.home / "rules.md"
     given.write_text(f"# Rules\n  {rule}\n")
-    assert not stage.play(echo, append_system_prompt_file=str(given)).result.marker_detected
-    hooks = HooksDef(agent_name="a", capability="builder", worktree_path=str(stage.cwd))
-    deployment.deploy(ScriptedRuntime(), str(stage.cwd), OverlayContent(content=f"{rule}\n"), hooks)
-    assert not stage.play(echo).result.marker_detected
+    assert not bench.play(echo, append_system_prompt_file=str(given)).result.marker_detected
+    hooks = HooksDef(agent_name="a", capability="builder", worktree_path=str(bench.work))
+    deployment.deploy(
+        ScriptedRuntime(), str(bench.work), OverlayContent(content=f"{rule}\n"), hooks
+    )
+    assert not bench.play(echo).result.marker_detected
     said = [{"text": f"{rule}\n\nORCHESTRA_COMPLETE"}]
-    assert stage.play(said).result.marker_detected
+    assert bench.play(said).result.marker_detected
