@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
     ("name", "cases", "must_block"),
     [
         ("corpus", 494, 328),
-        ("corpus_own", 2191, 1181),
+        ("corpus_own", 2220, 1201),
         ("corpus_hard", 2594, 1173),
         ("corpus_fresh", 5715, 3435),
         ("corpus_rules", 2125, 1518),

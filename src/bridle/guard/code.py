@@ -118,38 +118,30 @@ _DEFINED = re.compile(
     r"\b(?:def|function|sub|class|const|let|var|my)\s{1,9}(\w+)|\b(\w++)\s?=\s?lambda"
 )
 _READING_CALLS = names("""
-    abs access all any append array ascii assert atob basename bool bytes ceil chain chomp chr close
-    closedir codecs concat console count Counter csv Date decode decodeURIComponent deepcopy
-    defaultdict define deque dict DictReader die dig dir dirname each echo each_line each_with_index
-    elif else encode endsWith endswith entries enumerate eof error eval every exists existsSync exit
-    expanduser explode extend extname fetch file file_exists file_get_contents fileno filter find
-    findall finditer first flatMap float floor flush for forEach foreach format freeze from fromkeys
-    frozenset fromisoformat fgets fullmatch get getattr getcwd getenv getmembers getmtime getsize
-    getsizeof glob group groupby groups grep group_by gsub hasattr hash head hexdigest hex id if
-    implode import import_module in includes index indexOf info input insert int is_dir is_file
-    isabs isalpha isatty isdir isdigit isDirectory isFile isfile isinstance islice islink issubclass
-    items iter iterdir iterparse itertools join json JSON json_decode json_encode key keys last len
-    length lines list listdir listdirSync load loads localeCompare log lower lstat lstatSync lstrip
-    map match Math matchAll max md5 min most_common name namedtuple new next normalize not now
-    Number Object open opendir or ord os parse parseArgs parseFloat parseInt partition Path path
-    pathlib pop posix pow pprint print printf println print_r process product puts range rglob read
-    read_bytes read_csv read_json read_text readAsArrayBuffer readdir readdirSync reader readFile
-    readFileSync readJson readline readlines readlink realpath realpathSync reduce relative relpath
-    repr require resolve return reverse reversed rfind rindex round rpartition rsplit rstrip scan
-    scandir search seek select set setdefault sha1 sha256 sha512 shift show size skip slice some
-    sort sorted splice split splitext splitlines sprintf SQL stat statSync startsWith startswith str
-    String strip strlen strptime strftime sub substr substring sum super tail tap tell test then
-    time to_a to_i to_s toFixed toISOString toLowerCase toString toUpperCase today title translate
-    trim trimEnd tuple type typeof uniq unpack unshift upper utf8 values var_dump vars version walk
-    warn when while with yield zip_longest zip util inspect stdout stringify unquote urlparse
-    b64decode b64encode getopt ArgumentParser parse_args add_argument getroot findtext iterfind
-    fromstring safe_load tomllib yaml Set Map Array Promise async await catch finally function
-    lambda nonzero mean unique describe head info value_counts getsource signature getdoc find_spec
-    machine system_info python_version uname release is_relative_to suffix stem as_posix with_suffix
-    samefile isspace casefold zfill ljust rjust center at charAt charCodeAt codePointAt padStart
-    padEnd repeat replaceAll flat sqrt hypot update digest digestmod getvalue StringIO BytesIO
-    TextIOWrapper Decimal Fraction Random randint choice seed perf_counter monotonic sleep exc_info
-    format_exc print_exc
+    abs access all any append array ascii assert basename bool bytes ceil chain chomp chr close
+    closedir codecs concat console count Counter csv Date decode deepcopy defaultdict define deque
+    dict DictReader die dig dir dirname each echo each_line elif else encode endsWith endswith
+    entries enumerate eof error eval every exists existsSync exit expanduser explode extend extname
+    fetch file file_exists file_get_contents fileno filter find findall finditer first flatMap float
+    floor flush for forEach foreach format from fromkeys frozenset fullmatch get getattr getcwd
+    getenv getmtime getsize getsizeof glob group groupby groups grep gsub hasattr hash head
+    hexdigest hex id if implode import in includes index indexOf info input insert int is_dir
+    is_file isabs isalpha isatty isdir isdigit isDirectory isFile isfile isinstance islice islink
+    issubclass items iter iterdir join json JSON json_decode json_encode key keys last len length
+    lines list listdir listdirSync load loads log lower lstat lstatSync lstrip map match Math
+    matchAll max md5 min most_common name namedtuple new next normalize not now Number Object open
+    opendir or ord os parse parseArgs parseFloat parseInt partition Path path pathlib pop pow pprint
+    print printf println print_r process product puts range rglob read read_bytes read_csv read_json
+    read_text readdir readdirSync reader readFile readFileSync readline readlines readlink realpath
+    realpathSync reduce relative relpath repr require resolve return reverse reversed rfind rindex
+    round rpartition rsplit rstrip scan scandir search seek select set setdefault sha1 sha256 sha512
+    shift show size skip slice some sort sorted splice split splitext splitlines sprintf SQL stat
+    statSync startsWith startswith str String strip strlen strptime strftime sub substr substring
+    sum super tail tell test then time to_a to_i to_s toLowerCase toString toUpperCase today title
+    trim tuple type typeof uniq unpack unshift upper utf8 values var_dump vars version walk warn
+    when while with yield zip util inspect stdout stringify Set Map Array Promise async await catch
+    finally function lambda describe head info suffix stem at charAt repeat replaceAll flat update
+    digest getvalue StringIO BytesIO sleep
     """)
 """Calls that read, compute or show. A text with another call that names a place outside may write
 there: what the call does is not known."""

@@ -57,31 +57,24 @@ def _add(tool: Tool, names: str) -> None:
         TOOLS[name] = tool
 
 
-# Reading, searching, the web, and lists in memory.
+# Tools whose names do not promise to read (`only_reads`) but which change no file; and the kinds of
+# the Agent Client Protocol, whose arguments may not be known.
 _add(
     _READ,
     """
-    Read NotebookRead Glob Grep LS TodoRead TodoWrite WebFetch WebSearch BashOutput ExitPlanMode
-    ToolSearch ListMcpResourcesTool ReadMcpResourceTool ReportFindings Skill SlashCommand LSP
-    StructuredOutput CronList ScheduleWakeup PushNotification
-    read grep find ls glob list codesearch webfetch websearch todowrite todoread skill lsp
-    invalid plan_exit
-    read_file read_many_files list_directory search_file_content grep_search web_fetch
-    google_web_search write_todos exit_plan_mode get_internal_docs activate_skill cli_help
-    complete_task update_topic list_background_processes read_background_output
+    NotebookRead TodoRead WebFetch WebSearch ToolSearch CronList web_fetch google_web_search
+    cli_help web_search tool_search
+    LS TodoWrite BashOutput ExitPlanMode ReportFindings Skill SlashCommand LSP StructuredOutput
+    ScheduleWakeup PushNotification
+    ls codesearch webfetch websearch todowrite todoread skill lsp invalid plan_exit
+    write_todos exit_plan_mode activate_skill complete_task update_topic
     tracker_create_task tracker_update_task tracker_get_task tracker_list_tasks
     tracker_add_dependency tracker_visualize
-    view read_bash list_bash show_file report_intent update_todo fetch_copilot_cli_documentation
-    session_store_sql sql
-    view_image update_plan web_search read_mcp_resource list_mcp_resources
-    list_mcp_resource_templates tool_search read_thread_terminal get_context_remaining
-    create_goal update_goal get_goal
-    read_files search_codebase search_files list_files list_code_definition_names
-    fetch_web_content skills attempt_completion submit_and_exit access_mcp_resource
-    load_mcp_documentation
-    fs/read_text_file terminal/output terminal/wait_for_exit terminal/release terminal/kill
-    KillShell KillBash stop_bash kill_shell
-    search fetch think
+    report_intent update_todo session_store_sql sql
+    update_plan create_goal update_goal
+    skills attempt_completion submit_and_exit access_mcp_resource load_mcp_documentation
+    terminal/output terminal/release terminal/kill KillShell KillBash stop_bash kill_shell
+    read search fetch think
     """,
 )
 _add(
@@ -121,18 +114,15 @@ _add(
 )
 _add(Tool(action="batch", text=("tool_calls", "calls", "invocations")), "batch parallel "
      "multi_tool_use.parallel")  # fmt: skip
+# Beside these, every name with a word of `_TEAM_WORDS`.
 _add(
     _TEAM,
     """
-    Task Agent TeamCreate TeamDelete SendMessage TaskCreate TaskUpdate TaskList TaskGet TaskOutput
-    TaskStop ListAgents Workflow AgentOutputTool Teammate RemoteTrigger
-    task read_agent list_agents write_agent subagent
-    spawn_agent send_input wait_agent close_agent resume_agent send_message followup_task
-    interrupt_agent spawn_agents_on_csv report_agent_job_result
-    delegate_to_agent codebase_investigator invoke_agent generalist
-    new_task use_subagents spawn_subagent team_spawn team_message
+    SendMessage Workflow RemoteTrigger send_input send_message followup_task codebase_investigator
+    generalist new_task
     """,
 )
+_TEAM_WORDS = names("agent agents subagent subagents team teammate")
 _add(
     _HUMAN,
     """
@@ -183,15 +173,15 @@ CWD_FIELDS = ("cwd", "workdir", "dir_path", "directory", "working_directory", "w
 
 
 def lookup(name: str) -> Tool | None:
-    """The tool of this native name; MCP spellings map to a file tool of the same name."""
+    """The tool of this native name; MCP spellings map to a file tool of the same name. None for a
+    tool that is judged by its name and arguments."""
     tool = TOOLS.get(name)
     if tool is not None:
         return tool
-    if name.startswith(("Team", "team_")):
-        return _TEAM
     tail = mcp_tail(name)
     if tail is None:
-        return None
+        words = _words(name)
+        return _TEAM if words[0] == "task" or _TEAM_WORDS.intersection(words) else None
     found = TOOLS.get(tail)
     if found is not None and found.action in ("write", "read", "shell", "patch", "editor"):
         return found

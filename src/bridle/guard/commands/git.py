@@ -4,7 +4,7 @@ import re
 
 import msgspec
 
-from bridle.guard.commands.git_subcommands import HANDLERS, config_effects
+from bridle.guard.commands.git_subcommands import BY_WORD, HANDLERS, by_word, config_effects
 from bridle.guard.commands.options import read
 from bridle.guard.effects import (
     Command,
@@ -31,49 +31,33 @@ READING = names("""
 """Subcommands that change nothing, apart from the options looked at in `_reading`."""
 
 READING_OPTIONS = names("""
-    abbrev abbrev-commit abbrev-ref absolute-git-dir after aggregate-errors ahead-behind all
-    all-match all-progress allow-unknown-type always ancestry-path anchored and annotate-stdin array
-    attribute author author-date-order base basic-regexp batch batch-all-objects batch-check
-    batch-command before bisect blob bool bool-or-int boundary branch branch-name branches break
-    break-rewrites buffer cached candidates cc check cherry cherry-mark cherry-pick children
-    clear-decorations color color-moved color-words column combined-all-paths commit-id committer
-    compact-summary connectivity-only contains context count count-objects creation-factor
-    cumulative current dangling date date-order debug decorate decorate-refs decorate-refs-exclude
-    deduplicate default deleted dense dereference describe diff-algorithm diff-filter diff-merges
-    directory dirstat dirty disambiguate dry-run dst-prefix dual-color email empty-directory
-    encoding end-of-options eol error-unmatch exact-match exclude exclude-first-parent-only
-    exclude-per-directory exclude-standard exists exit-code expand-tabs expiry-date extended-regexp
-    files-with-matches files-without-match filter find-copies find-copies-harder find-object
-    find-renames first-parent fixed-strings follow follow-symlinks forked-from format full full-diff
-    full-history full-index full-name full-tree function-context fuzzy get get-all get-regexp
-    get-url get-urlmatch git-common-dir git-dir git-path glob global graph grep grep-reflog group
-    guess head heading heads help histogram human-readable ignore-all-space ignore-blank-lines
-    ignore-case ignore-cr-at-eol ignore-if-in-upstream ignore-matching-lines ignore-missing
-    ignore-rev ignore-revs-file ignore-space-at-eol ignore-space-change ignore-submodules ignored
-    in-commit-order include-untracked includes incremental indent-heuristic independent index
-    index-version indexed-objects int inter inter-hunk-context invert-grep invert-match
-    irreversible-delete is-ancestor is-bare-repository is-inside-git-dir is-inside-work-tree
-    is-shallow-repository ita-invisible-in-index killed left-only left-right line-number
-    line-porcelain line-prefix list list-cmds local local-branch local-env-vars long ls-files
-    mailmap match max-age max-count max-depth max-parents merge merge-base merge-order merged merges
-    min-age min-parents minimal missing mode modified name-only name-rev name-status names
-    no-ext-diff no-flags no-optional-locks no-pager no-prefix no-reflogs no-revs no-show-signature
-    no-standard-notes no-walk not notes null numbered numstat object-id objects octopus omit-empty
-    oneline only-matching only-untracked or origin others ours output-indicator-context
-    output-indicator-new output-indicator-old parents parse patch patch-with-raw patch-with-stat
-    path path-format patience percentage perl-regexp pickaxe-all pickaxe-regex points-at porcelain
-    pretty progress q quiet raw recurse-submodules recursive reference reflog refs
-    regexp-ignore-case relative relative-date relative-paths remerge-diff remotes remove-empty
-    rename-empty renames resolve-undo reverse revs-only right-only root score-debug
-    shared-index-path shift short shortstat show-cdup show-current show-email show-forced-updates
-    show-function show-linear-break show-name show-notes show-object-format show-origin show-prefix
-    show-pulls show-ref show-ref-format show-scope show-stash show-superproject-working-tree
-    show-toplevel simplify-by-decoration simplify-merges since since-as-filter skip sort source
-    sparse sq sq-quote src-prefix stage staged stat stat-count stat-graph-width stat-name-width
-    stat-width stats stdin stdout strict submodule summary symbolic symbolic-full-name symref tag
-    tags text textconv theirs threads timestamp topo-order trailers type unified unmatch unmerged
-    unordered unreachable until untracked untracked-files value verbose verify version walk-reflogs
-    with-tree word-diff word-diff-regex word-regexp worktree write-tree ws-error-highlight z
+    abbrev abbrev-commit abbrev-ref absolute-git-dir after ahead-behind all all-match always
+    ancestry-path author batch batch-check before branch branches cached cc check cherry cherry-pick
+    color color-moved color-words column commit-id committer compact-summary contains context count
+    count-objects dangling date date-order debug decorate decorate-refs decorate-refs-exclude
+    default deleted dereference describe diff-algorithm diff-filter diff-merges directory dirstat
+    dirty dry-run end-of-options error-unmatch exact-match exclude exclude-standard exists exit-code
+    extended-regexp files-with-matches files-without-match filter find-copies find-copies-harder
+    find-renames first-parent fixed-strings follow follow-symlinks format full full-diff
+    full-history full-index full-name full-tree function-context get get-all get-regexp get-url
+    get-urlmatch git-common-dir git-dir git-path glob global graph grep group guess head heading
+    heads help histogram human-readable ignore-all-space ignore-blank-lines ignore-case
+    ignore-cr-at-eol ignore-missing ignore-rev ignore-revs-file ignore-space-at-eol
+    ignore-space-change ignore-submodules ignored include-untracked includes incremental independent
+    index invert-grep invert-match is-ancestor is-bare-repository is-inside-git-dir
+    is-inside-work-tree is-shallow-repository left-only left-right line-number line-porcelain
+    line-prefix list local long ls-files mailmap max-count max-depth merge merge-base merge-order
+    merged merges minimal mode modified name-only name-status no-ext-diff no-optional-locks no-pager
+    no-prefix no-show-signature no-walk notes null numbered numstat objects oneline only-matching
+    only-untracked others ours parents parse patch path path-format patience perl-regexp points-at
+    porcelain pretty progress q quiet raw recurse-submodules recursive reference reflog
+    regexp-ignore-case relative relative-date relative-paths remotes renames reverse revs-only
+    right-only root short shortstat show-cdup show-current show-email show-function show-name
+    show-notes show-origin show-prefix show-ref show-toplevel simplify-by-decoration since skip sort
+    source stage staged stat stat-width stats stdin stdout strict submodule summary symbolic
+    symbolic-full-name symref tag tags text textconv theirs threads timestamp topo-order trailers
+    type unified unmerged until untracked untracked-files verbose verify version walk-reflogs
+    word-diff word-diff-regex word-regexp worktree write-tree z
     """)
 """Options with which a reading subcommand still only reads; the others may write a file, or run
 what the repository's configuration names."""
@@ -85,17 +69,13 @@ _READING_CONFIG = re.compile(
     r"|grep\.(?:linenumber|patterntype|extendedregexp)|blame\..*|column\..*|i18n\.logoutputencoding"
 )
 
-SHARED = names("""
-    gc prune repack pack-refs maintenance commit-graph multi-pack-index prune-packed
-    update-server-info pack-redundant replace filter-branch filter-repo fast-import unpack-objects
-    index-pack pack-objects sparse-checkout flow scalar backfill credential
-    """)
-"""Subcommands that change what all worktrees share."""
+PUSHING = names("push send-pack http-push receive-pack send-email imap-send svn p4")
 
-PUSHING = names("""
-    push send-pack http-push receive-pack send-email imap-send cvsexportcommit svn p4 remote-http
-    remote-https remote-ext remote-fd http-backend daemon
+_NOT_JUDGED = names("""
+    gc prune repack pack-refs maintenance commit-graph multi-pack-index prune-packed replace
+    fast-import unpack-objects index-pack pack-objects sparse-checkout update-ref filter-branch
     """)
+"""Subcommands of git that no role may use; an alias cannot replace them."""
 
 OBJECTS = names("hash-object mktree mktag commit-tree write-tree merge-file")
 
@@ -290,8 +270,6 @@ def _subcommand(
         return [Deny("git-push", f"git {name} sends work to a remote")]
     if name in READING:
         return _reading(name, args)
-    if name in SHARED:
-        return [Git(name), Deny("git-shared", f"git {name} changes the shared repository")]
     if name in OBJECTS:
         writes = name != "hash-object" or any(re.match(r"-[a-su-z]*w", a.lead) for a in args)
         result: list[Effect] = [Git(name)] if writes else []
@@ -301,12 +279,15 @@ def _subcommand(
         return result
     if name in HANDLERS:
         return HANDLERS[name](args, command)
-    return [Deny("command-unresolved", f"git {name} is not a subcommand that can be judged")]
+    if name in BY_WORD:
+        return by_word(name, args)
+    # gc, replace, filter-branch and all that is not known: it may change what all worktrees share.
+    return [Deny("git-shared", f"git {name} is not a subcommand that agents may use")]
 
 
 def _is_known(name: str) -> bool:
     """Whether git has this subcommand itself; git ignores an alias of that name."""
-    known = (READING, SHARED, PUSHING, OBJECTS, HANDLERS)
+    known = (READING, PUSHING, OBJECTS, HANDLERS, BY_WORD, _NOT_JUDGED)
     return any(name in table for table in known)
 
 

@@ -8,6 +8,8 @@ import os
 import re
 from collections.abc import Callable
 
+import msgspec
+
 from bridle.guard.commands.files import patched
 from bridle.guard.commands.options import read
 from bridle.guard.effects import (
@@ -23,7 +25,7 @@ from bridle.guard.effects import (
     Write,
     hook,
 )
-from bridle.guard.shell.values import EMPTY, Value, join, literal
+from bridle.guard.shell.values import EMPTY, Value, join, literal, names
 
 Handler = Callable[[list[Value], Command], list[Effect]]
 
@@ -321,16 +323,6 @@ def tag(args: list[Value], command: Command) -> list[Effect]:
     return _shared("tag") if options.operands else []
 
 
-def remote(args: list[Value], command: Command) -> list[Effect]:
-    """git remote."""
-    words = _words(args)
-    if not words or words[0] in ("show", "get-url"):
-        return []
-    if words[0] in ("update", "prune"):
-        return [Git("remote update")]
-    return _shared(f"remote {words[0]}")
-
-
 def fetch(args: list[Value], command: Command) -> list[Effect]:
     """git fetch and git pull: remote-tracking refs, and what refspecs name."""
     options = read(
@@ -386,33 +378,6 @@ def config(args: list[Value], command: Command) -> list[Effect]:
     return _shared("config")
 
 
-def stash(args: list[Value], command: Command) -> list[Effect]:
-    """git stash: all worktrees share one list of stashes."""
-    words = _words(args)
-    if words and words[0] in ("list", "show"):
-        options = read(args, long=("output",))
-        return [Write(v) for v in options.values("output")]
-    if words and words[0] == "create":
-        return [Git("stash create")]
-    return _shared("stash")
-
-
-def notes(args: list[Value], command: Command) -> list[Effect]:
-    """git notes."""
-    words = _words(args)
-    changes = {"add", "copy", "append", "edit", "remove", "merge", "prune"}.intersection(words)
-    reads = not words or (words[0] in ("list", "show", "get-ref") and not changes)
-    return [] if reads else _shared("notes")
-
-
-def reflog(args: list[Value], command: Command) -> list[Effect]:
-    """git reflog."""
-    words = _words(args)
-    if words and words[0] in ("expire", "delete", "drop", "write"):
-        return _shared(f"reflog {words[0]}")
-    return [Write(v) for v in read(args, long=("output",)).values("output")]
-
-
 def worktree(args: list[Value], command: Command) -> list[Effect]:
     """git worktree: a new one only inside the agent's own worktree."""
     words = _words(args)
@@ -435,19 +400,6 @@ def worktree(args: list[Value], command: Command) -> list[Effect]:
     return effects
 
 
-def update_ref(args: list[Value], command: Command) -> list[Effect]:
-    """git update-ref."""
-    options = read(args, short="m", flags=("stdin",))
-    if options.has("stdin"):
-        return _shared("update-ref --stdin")
-    if not options.operands:
-        return []
-    ref = options.operands[0]
-    if ref.text == "HEAD":
-        return [Git("update-ref HEAD")]
-    return [Git("update-ref"), Branch(ref, "moves or deletes")]
-
-
 def symbolic_ref(args: list[Value], command: Command) -> list[Effect]:
     """git symbolic-ref."""
     options = read(args, short="m", flags=("delete",))
@@ -460,19 +412,55 @@ def symbolic_ref(args: list[Value], command: Command) -> list[Effect]:
     return [Git("symbolic-ref"), Branch(options.operands[1], "switches to")]
 
 
-def submodule(args: list[Value], command: Command) -> list[Effect]:
-    """git submodule."""
-    first = (_words(args) or ["status"])[0]
-    if first in ("status", "summary"):
-        return []
-    if first == "foreach":
+class Words(msgspec.Struct, frozen=True):
+    """A subcommand whose first word says what it does; other words change what is shared."""
+
+    reads: frozenset[str]
+    """With these it only reads; the empty text stands for no word."""
+    own: frozenset[str] = frozenset()
+    """With these it changes the agent's own worktree and branch."""
+
+
+BY_WORD = {
+    "remote": Words(names("show get-url") | {""}, names("update prune")),
+    "stash": Words(names("list show"), names("create")),
+    "notes": Words(names("list show get-ref") | {""}),
+    "lfs": Words(names("ls-files status env logs version help locks pointer") | {""},
+                 names("pull fetch checkout track untrack clean smudge fsck dedup")),
+    "submodule": Words(names("status summary") | {""}, names("update")),
+    "subtree": Words(frozenset(), names("add merge pull")),
+}  # fmt: skip
+_SHARING = names("""
+    add copy append edit remove merge prune clear expire delete drop write push split --init
+    """)
+"""Words that change what is shared, wherever they are."""
+
+
+def by_word(name: str, args: list[Value]) -> list[Effect]:
+    """A subcommand of `BY_WORD`."""
+    row, words = BY_WORD[name], _words(args)
+    if name == "subtree":
+        # Its options with a value come before its word.
+        words = [word for word in words if word in row.own or word in _SHARING]
+    first = words[0] if words else ""
+    others = {a.text or "" for a in args} - {first}
+    if first == "foreach" and name == "submodule":
         position = next(i for i, a in enumerate(args) if a.text == "foreach")
         rest = [a for a in args[position + 1 :] if a.text not in ("--recursive", "--quiet", "-q")]
         pieces = [piece for value in rest for piece in (*value.parts, " ")]
         return [Shell(join(list(pieces)))] if rest else []
-    if first == "update" and not any(a.text == "--init" for a in args):
-        return [Git("submodule update")]
-    return _shared(f"submodule {first}")
+    if first in row.own and not others & _SHARING:
+        return [Git(f"{name} {first}")]
+    if first in row.reads and not others & _SHARING:
+        return [Write(v) for v in read(args, long=("output",)).values("output")]
+    return _shared(f"{name} {first}".strip())
+
+
+def reflog(args: list[Value], command: Command) -> list[Effect]:
+    """git reflog: it shows a branch's history unless its first word changes it."""
+    if _SHARING.intersection(_words(args)[:1]):
+        return _shared("reflog")
+    return [Write(v) for v in read(args, long=("output",)).values("output")]
 
 
 def bisect(args: list[Value], command: Command) -> list[Effect]:
@@ -484,28 +472,6 @@ def bisect(args: list[Value], command: Command) -> list[Effect]:
     if words[0] == "run":
         effects.append(Run(tuple(args[1:]), functions=False))
     return effects
-
-
-def lfs(args: list[Value], command: Command) -> list[Effect]:
-    """git lfs."""
-    words = _words(args)
-    first = words[0] if words else ""
-    if first in ("push", "pre-push"):
-        return [Deny("git-push", "git lfs push sends files to a remote")]
-    if first == "logs" and "clear" in words:
-        return _shared("lfs logs clear")
-    if first in ("ls-files", "status", "env", "logs", "version", "help", "", "locks", "pointer"):
-        return []
-    if first in ("install", "uninstall", "update", "lock", "unlock", "prune", "migrate"):
-        return _shared(f"lfs {first}")
-    return [Git(f"lfs {first}")]
-
-
-def subtree(args: list[Value], command: Command) -> list[Effect]:
-    """git subtree: it sends work to a remote or creates branches, unless it only pulls."""
-    takes = any(a.text in ("add", "merge", "pull") for a in args)
-    takes = takes and not any(a.text in ("push", "split") for a in args)
-    return [Git("subtree")] if takes else [Deny("git-push", "git subtree sends work to a remote")]
 
 
 _RUNNING_KEYS = (
@@ -656,10 +622,8 @@ HANDLERS: dict[str, Handler] = {
     "read-tree": read_tree, "checkout-index": checkout_index, "clean": clean, "rm": remove,
     "mv": move, "add": add, "stage": add, "am": mailed, "rebase": rebase, "apply": apply,
     "commit": lambda args, command: [Git("commit", commits=True)],
-    "branch": branch, "tag": tag, "remote": remote, "fetch": fetch, "pull": fetch,
-    "config": config, "stash": stash, "notes": notes, "reflog": reflog, "worktree": worktree,
-    "update-ref": update_ref, "symbolic-ref": symbolic_ref, "submodule": submodule,
-    "bisect": bisect, "lfs": lfs, "subtree": subtree,
+    "branch": branch, "tag": tag, "fetch": fetch, "pull": fetch, "config": config,
+    "reflog": reflog, "worktree": worktree, "symbolic-ref": symbolic_ref, "bisect": bisect,
     "clone": clone, "init": init, "init-db": init, "archive": archive, "bundle": bundle,
     "format-patch": format_patch, "interpret-trailers": trailers, "update-index": update_index,
     # They change only the agent's own branch and tree.

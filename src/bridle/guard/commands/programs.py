@@ -6,6 +6,7 @@ import stat
 
 import msgspec
 
+from bridle.guard.commands.given import given
 from bridle.guard.commands.options import read
 from bridle.guard.commands.system import agent_script
 from bridle.guard.effects import (
@@ -351,13 +352,8 @@ _SQL_READS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _SQL_ACTS = re.compile(r"\b(?:writefile|load_extension|edit|readfile)\s*\(", re.IGNORECASE)
-_SQL_FILES = re.compile(
-    r"(?m)^[ \t]*\.(?:output|once|backup|save|clone|log|open|excel|trace|recover|session)"
-    r"\s+(?:-\w+\s+)*(?:main\s+)?['\"]?([^\s'\"]+)"
-)
-_SQL_WRITEFILE = re.compile(r"\bwritefile\s*\(\s*'([^']*)'", re.IGNORECASE)
-_SQL_ATTACH = re.compile(r"\battach\s+(?:database\s+)?'([^']*)'", re.IGNORECASE)
-_SQL_VACUUM = re.compile(r"\bvacuum\s+(?:\w+\s+)?into\s+'([^']*)'", re.IGNORECASE)
+_SQL_OPENS = re.compile(r"(?im)\b(?:attach|vacuum|writefile|load_extension|edit)\b|^[ \t]*\.")
+"""Statements and dot commands that open other files."""
 _SQL_SHELL = re.compile(
     r"""(?m)^[ \t]*\.(?:(?:shell|system|sh)\s+|(?:once|output|excel)\s+(?:-\w+\s+)*['"]?\|)"""
     r"""(.*?)['"]?$"""
@@ -366,7 +362,7 @@ _SQL_VALUED = names("-cmd --cmd -init --init -separator -nullvalue -newline")
 
 
 def sqlite(command: Command) -> list[Effect]:
-    """sqlite3: queries read; other statements change the file; dot commands write and run."""
+    """sqlite3: queries read; with any other text it may write the paths in it, and run commands."""
     texts: list[str | None] = []
     operands = read(command.args, long=("cmd",)).operands
     words = [a.text for a in command.args]
@@ -378,20 +374,14 @@ def sqlite(command: Command) -> list[Effect]:
     texts.extend(o.text for o in operands[1:])
     if command.piped:
         texts.append(command.stdin.script)
-    readonly = bool({"-readonly", "--readonly"}.intersection(words))
     if not database or {"-version", "--version", "-help", "--help"}.intersection(words):
         return []
-    effects: list[Effect] = []
-    for text in texts:
-        for pattern in (_SQL_FILES, _SQL_WRITEFILE, _SQL_ATTACH, _SQL_VACUUM):
-            effects.extend(
-                Write(literal(m)) for m in pattern.findall(text or "") if m not in ("stdout", "off")
-            )
-        effects.extend(Shell(literal(m)) for m in _SQL_SHELL.findall(text or ""))
-    reads = bool(texts) and all(t is not None and _only_reads(t) for t in texts)
-    if effects or readonly or reads:
-        return effects
-    return [Write(database[0])]
+    if texts and all(t is not None and _only_reads(t) for t in texts):
+        return []
+    effects: list[Effect] = [Mutates("sqlite3 changes what it opens"), Write(database[0])]
+    effects.extend(given(command, tuple(literal(t) for t in texts if t and _SQL_OPENS.search(t))))
+    runs = [text for t in texts for text in _SQL_SHELL.findall(t or "")]
+    return effects + [Shell(literal(text)) for text in runs]
 
 
 def _only_reads(text: str) -> bool:

@@ -19,17 +19,14 @@ from bridle.guard.effects import Command, Deny, Doubt, Effect, Mutates, Unlisted
 from bridle.guard.shell.values import EMPTY, Value, names
 
 READERS = names("""
-    cat head tail wc ls dir vdir pwd echo printf grep egrep fgrep zgrep bzgrep xzgrep cut tr nl tac
-    rev fold fmt column comm cmp diff stat du df basename dirname realpath readlink uname whoami id
-    groups who w uptime free ps pgrep pidof pstree true false : test [ expr seq sleep md5sum sha1sum
-    sha224sum sha256sum sha384sum sha512sum b2sum cksum sum od hexdump strings readelf ldd which
-    whereis type whatis apropos help more zcat bzcat xzcat zdiff zcmp jq gron getent getconf locale
-    tty nproc lscpu lsblk lsusb lspci lsmod arch cal ncal bc factor numfmt tsort join paste look
-    tput clear pathchk findmnt printenv logname users last vmstat iostat netstat ping dig nslookup
-    host traceroute whois pr expand unexpand exa eza lsd hostid uuidgen wait jobs times fg bg break
-    continue return exit logout ulimit umask caller dirs yes shopt lsattr getfacl getfattr c++filt
-    addr2line namei getopt col lsdiff grepdiff zipinfo csvcut csvgrep csvlook csvstat tokei top ts
-    shellcheck hadolint yamllint md5 shasum envsubst
+    cat head tail wc ls dir pwd echo printf grep egrep fgrep zgrep cut tr nl tac rev fold fmt column
+    comm cmp diff stat du df basename dirname realpath readlink uname whoami id groups who w uptime
+    free ps pgrep pidof pstree true false : test [ expr seq sleep md5sum sha1sum sha224sum sha256sum
+    sha384sum sha512sum b2sum cksum sum od hexdump strings readelf ldd which whereis type whatis
+    help more zcat bzcat xzcat jq gron getent getconf locale tty nproc lscpu lsblk arch cal bc
+    factor numfmt join paste tput clear printenv vmstat netstat ping dig nslookup host pr expand
+    unexpand exa eza lsd uuidgen wait jobs fg bg break continue return exit ulimit umask yes shopt
+    col lsdiff zipinfo tokei top shellcheck hadolint yamllint shasum envsubst
     """)
 """Commands that only read and print, whatever their options."""
 
@@ -427,17 +424,15 @@ def _phrases(text: str) -> dict[str, frozenset[str]]:
 QUERIES = _phrases(_TABLE)
 
 _OPTIONS = names("""
-    all all-namespaces namespace long verbose quiet silent json yaml depth tree no-color color help
-    version tail since limit state label comments jq repo no-deps format format-version outdated
-    recursive check diff no-trunc follow timestamps until filter latest top-level invert edges
-    prefix target features no-default-features all-features deps test find src short dev production
-    prod only omit long-list installed upgradable show-labels watch selector field-selector sort-by
-    no-headers context container previous no-pager full type failed plain lines user uptodate
-    outdated-only editable not-required exclude verify files why graph stat patch revision rev limit
-    oneline in noout text dates subject issuer serial fingerprint enddate startdate connect
-    servername showcerts sha1 sha256 sha512 md5 hash pubkey inform outform CAfile untrusted hex
-    modulus lts purpose check_private_key starttls alpn brief pubin nocert app json-output explain
-    pretty name-only names-only names raw group groups with-deps all-groups
+    all all-features all-namespaces app check color comments connect container context dates deps
+    depth dev diff editable enddate exclude explain failed features field-selector files filter find
+    fingerprint follow format format-version full graph group groups hash help in installed invert
+    issuer jq json label latest limit lines long lts md5 name-only names names-only namespace
+    no-color no-default-features no-deps no-headers no-pager no-trunc noout not-required omit
+    oneline only outdated patch plain prefix pretty previous prod production quiet raw recursive
+    repo rev revision selector serial servername sha1 sha256 sha512 short show-labels showcerts
+    silent since sort-by src startdate stat state subject tail target test text timestamps top-level
+    tree type until upgradable user verbose verify version watch why yaml
     """)
 _LETTERS = frozenset("aAdefiklmnpqrstvRLj0123456789Q")
 _FORMAT = re.compile(

@@ -48,11 +48,9 @@ class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
 
 WRAPPERS: dict[str, Wrapper] = {
     **dict.fromkeys(
-        names("nohup setsid builtin noglob nocorrect - busybox toybox bunx pnpx"), Wrapper()),
+        names("nohup setsid builtin noglob nocorrect - busybox toybox bunx pnpx chrt taskset"),
+        Wrapper()),
     "nice": Wrapper(short="n", long=("adjustment",)),
-    "ionice": Wrapper(short="cnpPu", long=("class", "classdata")),
-    "chrt": Wrapper(short="TPD", skip=1),
-    "taskset": Wrapper(skip=1),
     "timeout": Wrapper(short="ks", long=("kill-after", "signal"), skip=1),
     "time": Wrapper(short="fo", long=("format", "output"), writes=("o", "output")),
     "stdbuf": Wrapper(short="ioe", long=("input", "output", "error")),
@@ -61,7 +59,6 @@ WRAPPERS: dict[str, Wrapper] = {
     "flock": Wrapper(short="wEc", long=("wait", "timeout", "conflict-exit-code", "command"),
                      skip=1, locks=True, shell=("c", "command")),
     "ld.so": Wrapper(long=("library-path", "preload", "argv0", "audit", "inhibit-rpath")),
-    "repeat": Wrapper(skip=1),
     "strace": Wrapper(short="abeEIkoOpPsSuUX", long=("output", "trace"), writes=("o", "output")),
     "cross-env": Wrapper(assignments=True),
     "uv": Wrapper(
@@ -316,7 +313,8 @@ def find(command: Command) -> list[Effect]:
     starts = starts or [literal(".")]
     effects: list[Effect] = []
     named = any(a.text in _FIND_NAMES for a in args)
-    pattern = _name_pattern(args)
+    patterns = [b.text or "" for a, b in itertools.pairwise(args) if a.text in _BY_NAME]
+    pattern = patterns[0] if len(patterns) == 1 and "!" not in {a.text for a in args} else ""
     # Through links it may find anything.
     found = [UNKNOWN if follows else _found(start, pattern) for start in starts]
     found.extend(literal(path) for start in starts for path in _guarding(start, args, command))
@@ -425,42 +423,15 @@ _BY_NAME = names("-name -iname")
 _BY_PATH = names("-path -ipath -wholename -iwholename")
 
 
-def _name_pattern(args: list[Value]) -> str:
-    """The pattern that the names found must match, empty without one or with several.
-
-    A -path pattern says more than a -name pattern; it is relative to the starting point.
-    """
-    for options in (("-path", "-wholename", "-ipath"), ("-name", "-iname")):
-        given = [n for n, a in enumerate(args) if a.text in options and not _pruned(args, n)]
-        negated = [n for n in given if n and args[n - 1].text in ("!", "-not")]
-        if len(given) == 1 and not negated and given[0] + 1 < len(args):
-            return (args[given[0] + 1].text or "").removeprefix("./")
-    return ""
-
-
 def _pruned(args: list[Value], number: int) -> bool:
     """Whether what the pattern at this place matches is left out."""
     after = [a.text for a in args[number + 2 :] if a.text != ")"]
     return after[:1] == ["-prune"] and after[1:2] in (["-o"], ["-or"])
 
 
-def pattern_value(pattern: str) -> Value:
-    """A path pattern as a value, component by component."""
-    pieces: list[str | Hole] = []
-    for number, component in enumerate(pattern.split("/")):
-        wild = any(c in component for c in "*?[")
-        pieces.append("/" if number else "")
-        pieces.append(Hole("glob", component) if wild else component)
-    return join(pieces)
-
-
 def _found(start: Value, pattern: str = "") -> Value:
     """A path that find prints for this starting point."""
-    if pattern and "/" in pattern:
-        # Relative to the directory, as -path patterns are.
-        return pattern_value(pattern)
-    found = Hole("glob", pattern) if pattern else REL
-    text = start.text
+    text, found = start.text, Hole("glob", pattern) if pattern else REL
     if text in (".", "./"):
         return Value((found,))
     if start.holds("any"):

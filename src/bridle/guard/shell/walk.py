@@ -135,26 +135,26 @@ class Walk(Builtins):
             case tree.Case():
                 return self._case(command, scope, stdin)
             case tree.Block():
-                inner = scope.copy() if command.subshell else scope
+                inner = scope.copy() if isinstance(command, tree.Subshell) else scope
                 return self.statements(command.body, inner, stdin)
             case tree.Function():
-                scope.functions[command.name] = command.body
+                scope.functions[command.lit.text] = command.body
                 self.defined[id(command.body)] = (command.body, scope.copy())
                 return SILENT
             case tree.Test():
-                expander = self.expander(scope)
-                for word in command.words:
+                expander, words = self.expander(scope), command.words
+                for word in words:
                     expander.single(word)
                 if command.arithmetic:
-                    expander.arithmetic(command.words)
-                    _count(command.words, scope)
+                    expander.arithmetic(words)
+                    _count(words, scope)
                 return SILENT
             case tree.Declare():
                 return self._declare(command, scope)
             case tree.Timed():
                 if command.body is None:
                     return SILENT
-                inner = scope.copy() if command.background else scope
+                inner = scope.copy() if isinstance(command, tree.Coproc) else scope
                 return self.statement(command.body, inner, stdin)
 
     def set_variable(self, name: str, values: Args, scope: Scope, exported: bool = False) -> None:
@@ -230,21 +230,24 @@ class Walk(Builtins):
         return output
 
     def _for(self, node: tree.For, scope: Scope, stdin: Input) -> Output:
-        expander = self.expander(scope)
-        expander.arithmetic(node.words)
-        _count(node.words, scope)
-        if node.name in scope.references:
+        expander, loop = self.expander(scope), node.loop
+        if isinstance(loop, tree.CStyleLoop):
+            words = tree.words_in(loop.init, loop.cond, loop.post)
+            expander.arithmetic(words)
+            _count(words, scope)
+            return self._loop((), node.body, scope, stdin)
+        name, items = loop.lit.text, loop.items
+        if name in scope.references:
             # The loop makes it refer to one variable after the other.
-            scope.references[node.name] = None
-        if node.name:
-            values: list[Value] = []
-            if node.items is None:
-                values = list(scope.positional) if scope.positional is not None else [UNKNOWN]
-            else:
-                for world in expander.worlds(node.items):
-                    expander.choice = world
-                    values.extend(f for word in node.items for f in expander.fields(word))
-            scope.assign(node.name, tuple(values) or (EMPTY,))
+            scope.references[name] = None
+        values: list[Value] = []
+        if items is None:
+            values = list(scope.positional) if scope.positional is not None else [UNKNOWN]
+        else:
+            for world in expander.worlds(items):
+                expander.choice = world
+                values.extend(f for word in items for f in expander.fields(word))
+        scope.assign(name, tuple(values) or (EMPTY,))
         return self._loop((), node.body, scope, stdin)
 
     def _case(self, node: tree.Case, scope: Scope, stdin: Input) -> Output:
@@ -252,11 +255,11 @@ class Walk(Builtins):
         expander.single(node.word)
         after = scope.copy()
         output = SILENT
-        for patterns, body in node.items:
-            for pattern in patterns:
+        for item in node.items:
+            for pattern in item.patterns:
                 expander.single(pattern)
             branch = scope.copy()
-            output = merge(output, self.statements(body, branch, stdin))
+            output = merge(output, self.statements(item.body, branch, stdin))
             after.join(branch)
         scope.join(after)
         return output
@@ -310,8 +313,8 @@ class Walk(Builtins):
                 check_words("declare", (value, value))
                 flags += value.text or ""
                 continue
-            exported = node.variant == "export" or "x" in flags
-            refers = node.variant == "nameref" or ("n" in flags and node.variant in _REFERRING)
+            exported = node.lit.text == "export" or "x" in flags
+            refers = node.lit.text == "nameref" or ("n" in flags and node.lit.text in _REFERRING)
             if arg.naked:
                 if refers and "+" not in flags:
                     scope.refer(arg.name, None)
@@ -546,7 +549,7 @@ def _flatten(node: tree.Binary, stages: list[tree.Stmt]) -> None:
 def _leaves(statement: tree.Stmt) -> bool:
     """Whether the statement ends the shell, function or loop."""
     command = statement.command
-    if isinstance(command, tree.Block) and command.body and not command.subshell:
+    if type(command) is tree.Block and command.body:
         return _leaves(command.body[-1])
     if isinstance(command, tree.Call) and command.args:
         first = command.args[0].parts
@@ -568,14 +571,13 @@ _TABLES = frozenset({"BASH_CMDS", "BASH_ALIASES", "aliases", "commands", "functi
 
 def assigned(node: tree.Assign, expander: Expander, scope: Scope) -> Args:
     """The values that an assignment gives."""
-    if node.index is not None:
-        expander.single(node.index)
-        if node.name in _TABLES:
-            raise Blocked("command-unresolved", f"{node.name} changes what commands are")
-    if node.array is not None:
-        elements = [f for word in node.array for f in expander.fields(word)]
-        if node.name in _TABLES:
-            raise Blocked("command-unresolved", f"{node.name} changes what commands are")
+    if node.name in _TABLES and (node.index is not None or node.elements is not None):
+        raise Blocked("command-unresolved", f"{node.name} changes what commands are")
+    for word in tree.words_in(node.index):
+        expander.single(word)
+    if node.elements is not None:
+        words = [w for e in node.elements.items for w in tree.words_in(e.index, e.value)]
+        elements = [f for word in words for f in expander.fields(word)]
         if scope.references.get(node.name):
             scope.assign(node.name, (UNKNOWN,))
             return ()

@@ -33,6 +33,8 @@ _WILD = re.compile(r"(\*+|\?)")
 _GLOB = re.compile(r"(\*+|\?|\[[^\]/]+\])")
 _LONGEST_TRIMMED = 1024
 """Longest text and pattern for which `${x%pattern}` is evaluated."""
+_WHOLE = ((tree.Lit("@"),), (tree.Lit("*"),))
+"""Indexes of all elements of an array."""
 _ATOM_NAMES = names("$ ? # ! RANDOM SECONDS LINENO UID EUID PPID BASHPID SHLVL EPOCHSECONDS")
 _ANSI = {
     "n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v",
@@ -138,10 +140,10 @@ class Expander:
             elif isinstance(part, tree.ProcSubst):
                 found.append(Piece(self.pipe(part, self.scope.copy()), True))
             elif isinstance(part, tree.Arith):
-                self.arithmetic(part.words)
+                self.arithmetic(tree.words_in(part.x))
                 found.append(Piece(NUMBER, True))
             else:
-                found.append(Piece(Hole("glob", part.text), False))
+                found.append(Piece(Hole("glob", f"{part.op}{part.pattern.text})"), False))
         return found
 
     def arithmetic(self, words: tuple[tree.Word, ...]) -> None:
@@ -236,17 +238,14 @@ class Expander:
 
     def _listed(self, part: tree.Param) -> tuple[Value, ...] | None:
         """The elements of `$@`, `$*` or a whole array; None for anything else."""
-        plain = not part.op and part.replace is None and not part.indirect
+        changed = part.expansion or part.replace or part.slice or part.indirect
         if part.name in ("@", "*"):
-            if plain and part.slice is None and self.scope.positional is not None:
-                return self.scope.positional
-            return (UNKNOWN,)
-        if part.index is not None:
-            index = "".join(p.text for p in part.index.parts if isinstance(p, tree.Lit))
-            if index in ("@", "*"):
-                known = self.scope.arrays.get(part.name)
-                return known if plain and part.slice is None and known is not None else (UNKNOWN,)
-        return None
+            known = self.scope.positional
+        elif isinstance(part.at, tree.Word) and part.at.parts in _WHOLE:
+            known = self.scope.arrays.get(part.name)
+        else:
+            return None
+        return (UNKNOWN,) if changed or known is None else known
 
     def _expanded(self, part: tree.Param) -> Value:
         if part.length:
@@ -257,8 +256,8 @@ class Expander:
         if part.indirect:
             name = value.text
             value = self._value(name) if name and name.isidentifier() else UNKNOWN
-        if part.op:
-            return self._operation(part, value)
+        if part.expansion is not None:
+            return self._operation(part.name, part.expansion, value)
         if part.replace is not None:
             return self._replaced(part.replace, value)
         if part.slice is not None:
@@ -267,10 +266,8 @@ class Expander:
 
     def _base(self, part: tree.Param) -> Value:
         name = part.name
-        if part.complex_index:
-            return UNKNOWN
-        if part.index is not None:
-            index = self.single(part.index).text
+        if part.at is not None:
+            index = self.single(part.at).text if isinstance(part.at, tree.Word) else None
             known = self.scope.arrays.get(name)
             if known is not None and index is not None and index.isdigit():
                 return known[int(index)] if int(index) < len(known) else EMPTY
@@ -284,15 +281,15 @@ class Expander:
             return positional[int(name) - 1] if int(name) <= len(positional) else EMPTY
         return self._value(name)
 
-    def _operation(self, part: tree.Param, value: Value) -> Value:
-        argument = self.single(part.arg) if part.arg is not None else EMPTY
-        op, text = part.op, value.text
+    def _operation(self, name: str, expansion: tree.Expansion, value: Value) -> Value:
+        argument = self.single(expansion.arg) if expansion.arg is not None else EMPTY
+        op, text = expansion.op, value.text
         if op in ("-", ":-", "=", ":="):
             if text is None:
                 return value if value != UNKNOWN else UNKNOWN
             chosen = value if text or (op in ("-", "=") and value.parts) else argument
             if op in ("=", ":="):
-                self.scope.assign(part.name, (chosen,))
+                self.scope.assign(name, (chosen,))
             return chosen
         if op in ("+", ":+"):
             return argument if text else UNKNOWN if text is None else EMPTY
@@ -314,22 +311,26 @@ class Expander:
             return literal(changed if len(op) == 2 else changed[:1] + text[1:])
         return UNKNOWN
 
-    def _replaced(self, replace: tuple[tree.Word, tree.Word | None, bool], value: Value) -> Value:
-        source = self.single(replace[0]).text
-        with_ = self.single(replace[1]).text if replace[1] is not None else ""
+    def _replaced(self, replace: tree.Replace, value: Value) -> Value:
+        source = self.single(replace.source).text if replace.source is not None else ""
+        with_ = self.single(replace.by).text if replace.by is not None else ""
         text = value.text
         if text is None or not source or with_ is None:
             return UNKNOWN
         if any(c in source for c in "*?[") or source[0] in "#%":
             return UNKNOWN
         spend(len(text) >> 4)
-        return literal(text.replace(source, with_, -1 if replace[2] else 1))
+        return literal(text.replace(source, with_, -1 if replace.every else 1))
 
-    def _sliced(self, bounds: tuple[tree.Word | None, tree.Word | None], value: Value) -> Value:
-        texts = [self.single(bound).text if bound is not None else "" for bound in bounds]
-        text = value.text
-        if text is None or not all(t is not None and (t == "" or t.isdigit()) for t in texts):
-            return UNKNOWN
+    def _sliced(self, part: tree.Slice, value: Value) -> Value:
+        text, texts = value.text, list[str]()
+        for bound in (part.start, part.length):
+            word = tree.Word() if bound is None else bound
+            known = self.single(word).text if isinstance(word, tree.Word) else None
+            if text is None or known is None or not (known == "" or known.isdigit()):
+                return UNKNOWN
+            texts.append(known)
+        assert text is not None
         start = int(texts[0] or 0)
         return literal(text[start : start + int(texts[1])] if texts[1] else text[start:])
 
@@ -354,8 +355,10 @@ def _named(parts: tuple[tree.Part, ...]) -> Iterator[str]:
     for part in parts:
         if isinstance(part, tree.Param):
             yield part.name
-            for word in (part.arg, *part.inner, *(part.replace or ())[:2]):
-                if isinstance(word, tree.Word):
+            change, expansion = part.replace, part.expansion
+            replaced = (change.source, change.by) if change is not None else ()
+            for word in (expansion.arg if expansion else None, *part.inner, *replaced):
+                if word is not None:
                     yield from _named(word.parts)
         elif isinstance(part, tree.Double):
             yield from _named(part.parts)
