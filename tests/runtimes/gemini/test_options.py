@@ -14,6 +14,7 @@ from bridle.core.errors import (
     GuardRefused,
     NotAuthenticated,
     NotInstalled,
+    NotSupported,
     ResumeRefused,
     UnsupportedOption,
     WrongUse,
@@ -38,6 +39,12 @@ def runtime(tmp_path: Path) -> GeminiRuntime:
     binary.write_text("#!/bin/false\n")
     binary.chmod(0o755)
     return GeminiRuntime(AdapterSettings(binary=str(binary)))
+
+
+def of_version(runtime: GeminiRuntime, version: str) -> None:
+    """Make the stand-in one of `version`."""
+    manifest = Path(runtime.settings.binary or "").parents[1] / "package.json"
+    manifest.write_text(f'{{"name":"@google/gemini-cli","version":"{version}"}}')
 
 
 def plan(runtime: GeminiRuntime, env: dict[str, str] | None = None, **options: Any) -> RunPlan:
@@ -466,3 +473,32 @@ def test_the_dialect_names_its_proof() -> None:
     assert not warning
     assert (TESTDATA / dialect.capture).exists()
     assert "never tested" in GeminiRuntime().dialect("0.62.0")[2]
+
+
+def test_a_version_that_chooses_the_id_itself(runtime: GeminiRuntime) -> None:
+    of_version(runtime, "0.40.1")
+    made = plan(runtime)
+    assert not {"--session-id", SESSION} & set(made.spec.argv)
+    assert made.native_session_id is None
+    assert made.warnings == (
+        "gemini 0.40.1: the id of a conversation is known only when it has begun",
+    )
+
+
+def test_a_version_that_would_ask_the_model_without_the_conversation(
+    runtime: GeminiRuntime,
+) -> None:
+    of_version(runtime, "0.41.0")
+    with pytest.raises(ResumeRefused, match="no conversation"):
+        plan(runtime, resume=SESSION)
+    chats = Path(os.environ["HOME"]) / ".gemini" / "tmp" / "project" / "chats"
+    chats.mkdir(parents=True)
+    (chats / f"session-2026-01-01T00-00-{SESSION[:8]}.json").write_text("{}")
+    made = plan(runtime, resume=SESSION)
+    assert made.spec.argv[made.spec.argv.index("--resume") + 1] == SESSION
+
+
+def test_a_version_that_is_too_old(runtime: GeminiRuntime) -> None:
+    of_version(runtime, "0.38.2")
+    with pytest.raises(NotSupported, match=r"oldest version that works is 0\.40\.0"):
+        plan(runtime)

@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from bridle.core.errors import NotAuthenticated, ResumeRefused, UnsupportedOption, WrongUse
+from bridle.core.errors import (
+    NotAuthenticated,
+    NotSupported,
+    ResumeRefused,
+    UnsupportedOption,
+    WrongUse,
+)
 from bridle.core.options import (
     ModelServer,
     Provider,
@@ -501,3 +507,22 @@ def test_availability(tmp_path: Path) -> None:
     nowhere = PiRuntime(AdapterSettings(binary="pi-that-is-nowhere")).is_available(env)
     assert not nowhere.available
     assert "npm install" in nowhere.hints[0]
+
+
+def test_a_version_between_the_tested_ones_gets_the_flags_that_it_lists(tmp_path: Path) -> None:
+    """A version that can keep a project's extensions from running is told to."""
+    assert "--no-approve" in words(plan(tmp_path, "0.85.1"))
+    # Its help fails, so nothing is left out.
+    assert "--no-approve" in words(plan(tmp_path, "0.80.3"))
+    script = tmp_path / "package" / "pi"
+    runtime = installed(tmp_path, "0.80.2")
+    script.write_text("#!/bin/sh\necho '  --session-id ID  --exclude-tools NAMES'\n")
+    made = runtime.plan_run(RunOptions(prompt="p", cwd=str(tmp_path)), {"HOME": "/"}, "the-session")
+    assert "--session-id" in words(made)
+    assert "--no-approve" not in words(made)
+    assert any("extensions run without a question" in each for each in made.warnings)
+
+
+def test_a_version_that_is_too_old(tmp_path: Path) -> None:
+    with pytest.raises(NotSupported, match=r"oldest version that works is 0\.49\.0"):
+        plan(tmp_path, "0.37.8")

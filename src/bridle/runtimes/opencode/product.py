@@ -78,7 +78,7 @@ DIALECTS = (
         harmless_tools=_HARMLESS,
         rejected_text=_REJECTED,
         rule_text=_RULE,
-        lost=(_REFUSES, "cache writes count as input tokens"),
+        lost=(_REFUSES,),
     ),
     OpenCodeDialect(
         name="opencode-1.14",
