@@ -11,7 +11,11 @@ from bridle.runtimes.cline.transcript import Afterwards, FailedCall
 from tests.runtimes.agents import assert_order, kinds
 from tests.runtimes.cline.support import TESTDATA, lines_of, play
 
-CAPTURES = sorted(path.name for path in TESTDATA.glob("[!r]*.jsonl"))
+CAPTURES = sorted(
+    str(path.relative_to(TESTDATA))
+    for pattern in ("[!r]*.jsonl", "v*/run.jsonl")
+    for path in TESTDATA.glob(pattern)
+)
 
 WRITE = [
     *("session_start", "state", "agent_start"),
