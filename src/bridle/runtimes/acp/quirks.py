@@ -221,7 +221,7 @@ GEMINI = AcpQuirks(
 
 CLINE = AcpQuirks(
     name="cline 3",
-    since=(3, 0, 65),
+    since=(3, 0, 64),
     seen=("3.0.65",),
     capture="cline.jsonl",
     flags=("--acp",),

@@ -56,7 +56,7 @@ DIALECTS = (
     ),
     ClineDialect(
         name="cline-3",
-        since=(3, 0, 65),
+        since=(3, 0, 64),
         seen=("3.0.65",),
         capture="headless-write.jsonl",
         local_backend=_LOCAL,
