@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.runtimes.registry import get_adapter
 from tests.drift import releases as registry
 from tests.drift import tables
 from tests.drift.boundaries import boundaries
@@ -39,6 +40,7 @@ from tests.drift.survey import (
     packed,
     surveyed,
 )
+from tests.drift.trial import runtime_of
 from tests.support.clis import RegistryRefused, cli_cache
 
 SAMPLE = 8
@@ -215,9 +217,9 @@ class Command:
             known = self._known(name)
             for release in self.store.listed(name):
                 each = known.get(release.version)
-                if each is not None and (each.checks or each.refused or each.too_old):
+                if each is not None and (each.tried or each.refused or each.too_old):
                     rows.append(tables.row(each, judgement(each)))
-        rows = tables.merged(rows)
+        rows = [tables.aged(each, _refusal(each)) for each in tables.merged(rows)]
         KEPT.write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=1) + b"\n")
         _show(f"{KEPT}: {len(rows)} releases; `python scripts/generate_docs.py` makes the page")
         return 0
@@ -227,6 +229,12 @@ class Command:
         """Progress, with the time."""
         sys.stderr.write(f"{time.strftime('%H:%M:%S')} {line}\n")
         sys.stderr.flush()
+
+
+def _refusal(row: tables.Row) -> str:
+    """What Bridle says when it refuses to start this release; empty where it starts it."""
+    refused = get_adapter(runtime_of(row.name)).refusal(row.version)
+    return refused.message if refused is not None else ""
 
 
 def _show(text: str) -> None:

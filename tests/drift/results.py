@@ -72,6 +72,11 @@ class Result(msgspec.Struct, kw_only=True):
         ]
 
     @property
+    def tried(self) -> bool:
+        """Whether more than its help was looked at."""
+        return any(not each.name.startswith(FLAG) for each in self.checks)
+
+    @property
     def dead(self) -> bool:
         """Whether it does not even answer."""
         return self.status(FIRST) == "fail"

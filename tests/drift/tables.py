@@ -50,6 +50,14 @@ def merged(rows: Sequence[Row]) -> list[Row]:
     return sorted(last.values(), key=lambda each: (each.name, order(each.version)))
 
 
+def aged(each: Row, refusal: str) -> Row:
+    """The row of a release that Bridle refuses now, whatever was found when it was tried; `refusal`
+    is the message, empty for a release that is started."""
+    if not refusal:
+        return each
+    return msgspec.structs.replace(each, verdict="too_old", differences=(refusal,))
+
+
 def version_table(rows: Sequence[Row]) -> str:
     """The table of the documentation: the releases that were tried, and what they do. Releases
     next to each other that do the same share a line."""
@@ -77,6 +85,9 @@ def _alike(each: Row) -> tuple[str, Verdict, str]:
 def _listed(each: Row) -> str:
     if each.verdict == "unfinished":
         return ""
+    if each.verdict == "too_old":
+        # The release itself is in the line already.
+        return " ".join(each.differences).partition(": ")[2]
     if each.verdict == "differences":
         return ", ".join(f"`{name}`" for name in each.differences)
     return " ".join(" ".join(each.differences).replace("|", "\\|").split())

@@ -132,3 +132,25 @@ def test_the_table_keeps_what_is_only_in_its_file() -> None:
     new = tables.Row(name="pi", version="10", date=None, verdict="as_tested")
     other = tables.Row(name="aider", version="3", date=None, verdict="as_tested")
     assert tables.merged([*old, new, other]) == [other, old[0], new]
+
+
+def test_a_release_that_is_refused_now_is_listed_as_such() -> None:
+    said = "pi {} is too old: the oldest version that works is 0.49.0"
+    tried = [
+        tables.Row(name="pi", version=each, date=None, verdict="broken", differences=(each,))
+        for each in ("0.7.6", "0.13.2")
+    ]
+    rows = [tables.aged(each, said.format(each.version)) for each in tried]
+    assert tables.aged(tried[0], "") == tried[0]
+    (line,) = tables.version_table(rows).splitlines()[2:]
+    assert (
+        line
+        == "| pi | 0.7.6 to 0.13.2 | 2 |  | refused | the oldest version that works is 0.49.0 |"
+    )
+
+
+def test_a_look_at_the_help_is_no_trial() -> None:
+    asked = result("1.0.0")
+    asked.add([CheckResult(name="flag:--verbose", status="pass")])
+    assert not asked.tried
+    assert _whole().tried

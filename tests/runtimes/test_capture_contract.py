@@ -48,6 +48,10 @@ def of_version(path: Path) -> dict[str, Any]:
     return {"settles": "1.5.0" in path.name}
 
 
+OLDER = "v*/run*.jsonl"
+"""Captures of versions other than the pinned ones."""
+
+
 class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """The wire of one product's runs."""
 
@@ -75,7 +79,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def paths(self) -> list[Path]:
-        return sorted(folder_of(self.product).glob(self.pattern))
+        folder = folder_of(self.product)
+        return sorted({*folder.glob(self.pattern), *folder.glob(OLDER)})
 
     def of_whole(self) -> list[bytes]:
         return self.lines(folder_of(self.product) / self.whole)
@@ -137,6 +142,7 @@ WIRES = (
         product="copilot",
         pattern="h*.jsonl",
         play=copilot.play,
+        options=lambda path: {"idles": not path.match(OLDER)},
         whole="headless-write.jsonl",
         garbage=(
             b'{"type":"assistant.mess',

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bridle.core.errors import NotAuthenticated, UnsupportedOption, WrongUse
+from bridle.core.errors import NotAuthenticated, NotSupported, UnsupportedOption, WrongUse
 from bridle.core.options import ModelServer, Provider, ResolvedModel, RunOptions, SpawnOptions
 from bridle.runtimes.cline import ClineRuntime
 from bridle.runtimes.contract import AdapterSettings
@@ -222,3 +222,20 @@ def test_the_native_program_is_started(tmp_path: Path, runtime: ClineRuntime) ->
     assert found is not None
     assert found.version == "3.0.65"
     assert ClineRuntime(AdapterSettings(binary="/nowhere/cline")).find() is None
+
+
+def test_a_version_that_takes_no_added_prompt(runtime: ClineRuntime, tmp_path: Path) -> None:
+    manifest = Path(runtime.settings.binary or "").parents[1] / "package.json"
+    manifest.write_text('{"name":"@cline/cli-linux-x64","version":"3.0.57"}')
+    with pytest.raises(UnsupportedOption, match="append_system_prompt"):
+        plan(runtime, tmp_path, append_system_prompt="Be brief.")
+    live = RunOptions(prompt="", cwd=str(tmp_path), append_system_prompt="Be brief.")
+    with pytest.raises(UnsupportedOption, match="append_system_prompt"):
+        runtime.plan_live(live, {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}, "id")
+
+
+def test_a_version_that_is_too_old(runtime: ClineRuntime, tmp_path: Path) -> None:
+    manifest = Path(runtime.settings.binary or "").parents[1] / "package.json"
+    manifest.write_text('{"name":"@cline/cli-linux-x64","version":"2.18.0"}')
+    with pytest.raises(NotSupported, match=r"oldest version that works is 3\.0\.0"):
+        plan(runtime, tmp_path)

@@ -159,3 +159,24 @@ def test_a_pause_that_is_allowed_is_waited_for() -> None:
     assert recorder.stop_requested is None
     (retry,) = [event for event in recorder.drain() if isinstance(event, ev.Retry)]
     assert retry.delay_ms == 322637
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(503, "overloaded"), (429, "rate_limited")], ids=["503", "429"]
+)
+def test_an_error_that_only_the_lines_about_earlier_calls_name(status: int, kind: str) -> None:
+    """Version 0.45.2 hides the cause in its result."""
+    recorder = make_recorder()
+    normalizer = GeminiNormalizer(recorder, retry_seconds=60.0)
+    normalizer.feed(b'{"type":"init","session_id":"s","model":"m"}')
+    said = json.dumps({"error": {"code": status, "message": "The model is overloaded."}})
+    failed = f"Attempt 2 failed with status {status}. Retrying with backoff... _ApiError: {said}"
+    normalizer.feed_stderr(failed.encode())
+    normalizer.feed(
+        b'{"type":"result","status":"error","error":{"type":"unknown",'
+        b'"message":"[API Error: An unknown error occurred.]"},"stats":{}}'
+    )
+    normalizer.finish(ProcessExit(code=1))
+    error = recorder.result().error
+    assert error is not None
+    assert error.kind == kind

@@ -11,6 +11,8 @@ import pytest
 
 from bridle.core.errors import (
     GuardRefused,
+    NotSupported,
+    ResumeRefused,
     UnsupportedOption,
     WrongUse,
 )
@@ -28,6 +30,12 @@ SESSION = "0b5ad6d2-3c1f-4f0e-9a52-2f6f0d2f7a11"
 @pytest.fixture
 def runtime(tmp_path: Path) -> GeminiRuntime:
     return GeminiRuntime(AdapterSettings(binary=installed("gemini", tmp_path)))
+
+
+def of_version(runtime: GeminiRuntime, version: str) -> None:
+    """Make the stand-in one of `version`."""
+    manifest = Path(runtime.settings.binary or "").parents[1] / "package.json"
+    manifest.write_text(f'{{"name":"@google/gemini-cli","version":"{version}"}}')
 
 
 def plan(runtime: GeminiRuntime, env: dict[str, str] | None = None, **options: Any) -> RunPlan:
@@ -398,3 +406,32 @@ def test_settings_that_switch_hooks_off_are_refused(runtime: GeminiRuntime, tmp_
     own(OFF)
     with pytest.raises(GuardRefused, match="switch hooks off"):
         runtime.guard_plan(plan(runtime), guard)
+
+
+def test_a_version_that_chooses_the_id_itself(runtime: GeminiRuntime) -> None:
+    of_version(runtime, "0.40.1")
+    made = plan(runtime)
+    assert not {"--session-id", SESSION} & set(made.spec.argv)
+    assert made.native_session_id is None
+    assert made.warnings == (
+        "gemini 0.40.1: the id of a conversation is known only when it has begun",
+    )
+
+
+def test_a_version_that_would_ask_the_model_without_the_conversation(
+    runtime: GeminiRuntime,
+) -> None:
+    of_version(runtime, "0.41.0")
+    with pytest.raises(ResumeRefused, match="no conversation"):
+        plan(runtime, resume=SESSION)
+    chats = Path(os.environ["HOME"]) / ".gemini" / "tmp" / "project" / "chats"
+    chats.mkdir(parents=True)
+    (chats / f"session-2026-01-01T00-00-{SESSION[:8]}.json").write_text("{}")
+    made = plan(runtime, resume=SESSION)
+    assert made.spec.argv[made.spec.argv.index("--resume") + 1] == SESSION
+
+
+def test_a_version_that_is_too_old(runtime: GeminiRuntime) -> None:
+    of_version(runtime, "0.38.2")
+    with pytest.raises(NotSupported, match=r"oldest version that works is 0\.40\.0"):
+        plan(runtime)

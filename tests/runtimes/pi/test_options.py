@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
-from bridle.core.errors import ResumeRefused, WrongUse
+from bridle.core.errors import (
+    NotSupported,
+    ResumeRefused,
+    WrongUse,
+)
 from bridle.core.options import (
     ModelServer,
     Provider,
@@ -407,3 +411,23 @@ def test_variables_for_a_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     }
     again = runtime.build_env(ResolvedModel(model="sonnet", provider=provider))
     assert again["PI_CODING_AGENT_DIR"] == env["PI_CODING_AGENT_DIR"]
+
+
+def test_a_version_between_the_tested_ones_gets_the_flags_that_it_lists(tmp_path: Path) -> None:
+    """A version that can keep a project's extensions from running is told to."""
+    assert "--no-approve" in words(plan(tmp_path, "0.85.1"))
+    # Its help fails, so nothing is left out.
+    assert "--no-approve" in words(plan(tmp_path, "0.80.3"))
+    runtime = on_version(tmp_path, "0.80.2")
+    Path(runtime.settings.binary or "").write_text(
+        "#!/bin/sh\necho '  --session-id ID  --exclude-tools NAMES'\n"
+    )
+    made = runtime.plan_run(RunOptions(prompt="p", cwd=str(tmp_path)), {"HOME": "/"}, "the-session")
+    assert "--session-id" in words(made)
+    assert "--no-approve" not in words(made)
+    assert any("extensions run without a question" in each for each in made.warnings)
+
+
+def test_a_version_that_is_too_old(tmp_path: Path) -> None:
+    with pytest.raises(NotSupported, match=r"oldest version that works is 0\.49\.0"):
+        plan(tmp_path, "0.37.8")

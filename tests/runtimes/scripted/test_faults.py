@@ -125,12 +125,12 @@ def test_slow_and_late_replies_arrive(bench: ScriptedBench) -> None:
     assert (played.result.status, played.result.text) == ("completed", "abc")
 
 
-def test_a_reply_waits_until_a_file_exists(stage: Stage, tmp_path: Path) -> None:
+def test_a_reply_waits_until_a_file_exists(bench: ScriptedBench, tmp_path: Path) -> None:
     go = tmp_path / "go"
     script = [{"text": "abc", "fault": {"until": str(go)}}]
-    assert stage.play(script, timeout=0.5).result.status == "timed_out"
+    assert bench.play(script, timeout=0.5).result.status == "timed_out"
     go.touch()
-    assert stage.play(script).result.text == "abc"
+    assert bench.play(script).result.text == "abc"
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ COPILOT = AcpQuirks(
 
 OPENCODE = AcpQuirks(
     name="opencode 1",
-    since=(1, 2),
+    since=(1, 2, 11),
     seen=("1.18.33",),
     capture="opencode.jsonl",
     flags=("acp",),
@@ -221,7 +221,7 @@ GEMINI = AcpQuirks(
 
 CLINE = AcpQuirks(
     name="cline 3",
-    since=(3,),
+    since=(3, 0, 64),
     seen=("3.0.65",),
     capture="cline.jsonl",
     flags=("--acp",),
@@ -230,6 +230,15 @@ CLINE = AcpQuirks(
     history=True,
     names="title_prefix",
     silent_error="not_authenticated",
+)
+
+CLINE_3_0_57 = msgspec.structs.replace(
+    CLINE,
+    name="cline 3.0.57",
+    since=(3,),
+    seen=("3.0.57",),
+    # It reads no rules from a folder that a variable names.
+    options=CLINE.options - _ADDED,
 )
 
 CLAUDE = AcpQuirks(

@@ -7,13 +7,16 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
+
+from bridle.core.features import Features
 from bridle.core.options import Provider, ResolvedModel, RunOptions
 from bridle.core.results import ReadyState, TranscriptSummary
 from bridle.process.spec import ProcessSpec
 from bridle.runtimes.acp import quirks
 from bridle.runtimes.acp.adapter import AcpAdapter, AcpAlias
 from bridle.runtimes.cline import command, transcript
-from bridle.runtimes.cline.product import DIALECTS, PRODUCT
+from bridle.runtimes.cline.product import DIALECTS, PRODUCT, ClineDialect
 from bridle.runtimes.contract import Interactive
 from bridle.runtimes.dialects import Dialect
 from bridle.runtimes.plan import RunPlan
@@ -33,10 +36,19 @@ class ClineRuntime(AcpAdapter, Interactive):
     """The Cline CLI: runs in its JSON mode, conversations over ACP."""
 
     product = PRODUCT
+    older_quirks = (quirks.CLINE_3_0_57,)
     quirks = quirks.CLINE
     history_variables = ("HOME", "CLINE_DIR", "CLINE_DATA_DIR", "CLINE_SESSION_DATA_DIR")
 
     # -- processes --------------------------------------------------------------------------------
+
+    def features_of(self, dialect: Dialect) -> Features:
+        """Additions to the system prompt are a matter of the version."""
+        features = super().features_of(dialect)
+        if not isinstance(dialect, ClineDialect) or dialect.added_rules:
+            return features
+        added = {"append_system_prompt", "append_system_prompt_file"}
+        return msgspec.structs.replace(features, options=features.options - added)
 
     def credentials(self, env: Mapping[str, str]) -> Login:
         """Whether a provider is set up or a key is given."""
@@ -138,4 +150,4 @@ class ClineAcp(AcpAlias, ClineRuntime):
     """Cline over ACP in runs too: the runtime `cline-acp`."""
 
     id: ClassVar[str] = "cline-acp"
-    dialects: ClassVar[tuple[Dialect, ...]] = (quirks.CLINE,)
+    dialects: ClassVar[tuple[Dialect, ...]] = (quirks.CLINE_3_0_57, quirks.CLINE)

@@ -35,17 +35,33 @@ class ClineDialect(Dialect, frozen=True, kw_only=True):
     white space is refused as an unknown command, a missing one as a missing prompt."""
     ready_marks: tuple[str, ...]
     """Texts of which one is at the prompt of an idle terminal."""
+    added_rules: bool = True
+    """Reads rules from a folder that a variable names; otherwise nothing can be added to the system
+    prompt of one run."""
 
+
+_READY = ("❯ What can I do for you?", "❯ Ask anything...")
+_LOCAL = ("CLINE_SESSION_BACKEND_MODE", "local")
 
 DIALECTS = (
     ClineDialect(
-        name="cline-3",
+        name="cline-3.0.57",
         since=(3,),
+        seen=("3.0.57",),
+        capture="v3.0.57/run.jsonl",
+        local_backend=_LOCAL,
+        bare_prompt=" ",
+        ready_marks=_READY,
+        added_rules=False,
+    ),
+    ClineDialect(
+        name="cline-3",
+        since=(3, 0, 64),
         seen=("3.0.65",),
         capture="headless-write.jsonl",
-        local_backend=("CLINE_SESSION_BACKEND_MODE", "local"),
+        local_backend=_LOCAL,
         bare_prompt=" ",
-        ready_marks=("❯ What can I do for you?", "❯ Ask anything..."),
+        ready_marks=_READY,
     ),
 )
 """Traps of 3: exit 0 after an aborted run, a refused tool and SIGTERM; `--id` does not resume a

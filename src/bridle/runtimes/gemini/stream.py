@@ -132,6 +132,7 @@ class GeminiNormalizer:
 
     def _result(self, line: wire.Result) -> None:
         recorder = self._recorder
+        repeated = self._clock.error
         self._clock.progress()
         recorder.message_ended()
         recorder.set_usage(_usage(line.stats))
@@ -140,9 +141,13 @@ class GeminiNormalizer:
         recorder.session_started(None, model=used)
         if line.status != "success":
             said = line.error.message if line.error else "the run ended in an error"
-            recorder.fail(error_from_text(said, self._requested_model))
+            # Some versions keep what failed to the lines about the calls before the last.
+            hidden = repeated if _UNKNOWN in said else None
+            recorder.fail(hidden or error_from_text(said, self._requested_model))
         recorder.turn_ended()
 
+
+_UNKNOWN = "An unknown error occurred"
 
 _HANDLERS: dict[type, Callable[[GeminiNormalizer, Any], None]] = {
     wire.Init: GeminiNormalizer._init,

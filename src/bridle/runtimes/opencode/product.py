@@ -67,7 +67,7 @@ def _approve(flag: str) -> Word:
 DIALECTS = (
     OpenCodeDialect(
         name="opencode-1.2",
-        since=(1, 2),
+        since=(1, 2, 11),
         seen=("1.3.2",),
         capture="v1.3.2/run.jsonl",
         json_flags=_JSON,
@@ -78,7 +78,7 @@ DIALECTS = (
         harmless_tools=_HARMLESS,
         rejected_text=_REJECTED,
         rule_text=_RULE,
-        lost=(_REFUSES, "cache writes count as input tokens"),
+        lost=(_REFUSES,),
     ),
     OpenCodeDialect(
         name="opencode-1.14",
