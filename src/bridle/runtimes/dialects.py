@@ -44,7 +44,8 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     capture: str
     """File below the runtime's `testdata/` that proves the row."""
     words: tuple[Word, ...] = ()
-    """What is looked up in the CLI's own lists, for a version that was never run."""
+    """What is looked up in the CLI's own lists, for a version that was never run; of these, the
+    words that the row uses."""
 
 
 D = TypeVar("D", bound=Dialect)
