@@ -116,7 +116,7 @@ class Command:
         chosen = words if several else words[:1]
         clis = [registry.known(each) for each in chosen] or registry.names()
         if self.args.write_docs:
-            return self._write_docs()
+            return self._write_docs(clis)
         found = []
         for name in clis:
             try:
@@ -209,11 +209,11 @@ class Command:
             "boundaries": [difference(self.store, name, each) for each in changes],
         }
 
-    def _write_docs(self) -> int:
+    def _write_docs(self, clis: Sequence[str]) -> int:
         """Put what is known into the file of the documentation's table. Of releases about which
         nothing is kept here, the file keeps what it says."""
         rows = tables.kept_rows(KEPT.read_bytes())
-        for name in registry.names():
+        for name in clis:
             known = self._known(name)
             for release in self.store.listed(name):
                 each = known.get(release.version)

@@ -90,7 +90,9 @@ class Survey:
         self._make_room()
         pinned = {each.names[1]: [each] for each in PINS}
         pins = pinned.get(f"{release.name}-{release.version}") or registry.pins_of(release)
-        with locked(cli_cache() / ".drift.lock"):
+        there = (cli_cache() / pins[0].names[1] / ".complete").exists()
+        # Others may be installing for minutes; what is there already need not wait.
+        with contextlib.nullcontext() if there else locked(cli_cache() / ".drift.lock"):
             for pin in pins[:-1]:
                 with contextlib.suppress(RegistryRefused):
                     return installed(pin, self._say)

@@ -20,6 +20,7 @@ from unittest import mock
 import msgspec
 
 from bridle.core import events as ev
+from bridle.core.errors import GuardRefused
 from bridle.core.events import encode_event
 from bridle.runtimes.contract import Adapter
 from bridle.runtimes.registry import get_adapter
@@ -252,6 +253,9 @@ class Trial:
             return CheckResult(name=name, status="unsupported", detail="no guard for this agent")
         try:
             said, right = cell_of(self._agent, "print", name[-1])
+        except GuardRefused as refusal:
+            # Nothing was started, so nothing was let through.
+            return CheckResult(name=name, status="unsupported", detail=refusal.message)
         except Exception as problem:
             return CheckResult(name=name, status="fail", detail=_short(f"{problem!r}"))
         return CheckResult(name=name, status="pass" if right else "fail", detail=_short(said))

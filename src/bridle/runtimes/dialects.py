@@ -46,7 +46,8 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     lost: tuple[str, ...] = ()
     """What every run loses with a version of this row, one warning each."""
     words: tuple[Word, ...] = ()
-    """What is looked up in the CLI's own lists, for a version that was never run."""
+    """What is looked up in the CLI's own lists, for a version that was never run; of these, the
+    words that the row uses."""
 
 
 D = TypeVar("D", bound=Dialect)

@@ -39,7 +39,8 @@ def fitted(runtime: str, dialect: D, found: Installation, env: Mapping[str, str]
     Contract: starts the CLI at most once for each list, in an empty home and in bounded time. A
     list that the CLI does not print changes nothing.
     """
-    unknown = [word for word in dialect.words if not _is_known(word, dialect.words, found, env)]
+    used = [word for word in dialect.words if _uses(dialect, word)]
+    unknown = [word for word in used if not _is_known(word, used, found, env)]
     changed: dict[str, Any] = {}
     for word in unknown:
         value = changed.get(word.field, getattr(dialect, word.field))
@@ -61,6 +62,11 @@ def fitted(runtime: str, dialect: D, found: Installation, env: Mapping[str, str]
             "",
         ),
     )
+
+
+def _uses(dialect: Dialect, word: Word) -> bool:
+    value = getattr(dialect, word.field)
+    return word.text in value if isinstance(value, tuple) else bool(value)
 
 
 def _without(value: Any, text: str) -> Any:

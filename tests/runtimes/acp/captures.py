@@ -24,7 +24,10 @@ CAPTURES = sorted(path.name for path in TESTDATA.glob("*.jsonl"))
 ROWS: dict[str, AcpQuirks] = {
     "claude-agent-acp": quirks.CLAUDE,
     "cline": quirks.CLINE,
-    "codex-acp": quirks.CODEX,
+    "codex-acp-2": quirks.CODEX,
+    "codex-acp-1.7": quirks.CODEX_REVIEWED,
+    "codex-acp-1": quirks.CODEX_SCRIPT,
+    "codex-acp": quirks.CODEX_FLAGS,
     "copilot": quirks.COPILOT,
     "gemini": quirks.GEMINI,
     "opencode": quirks.OPENCODE,

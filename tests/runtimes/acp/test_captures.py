@@ -101,6 +101,9 @@ def test_a_turn_with_an_approved_tool(name: str, number: int, tool: str) -> None
         ("opencode-load-401.jsonl", 0, []),
         ("cline-write.jsonl", 1, []),
         ("codex-acp-auto-write.jsonl", 0, ["unknown"]),
+        ("codex-acp-1.jsonl", 0, []),
+        ("codex-acp-1.7.jsonl", 0, []),
+        ("codex-acp-2.jsonl", 0, []),
     ],
 )
 def test_a_turn_with_a_tool_that_nobody_asked_about(
@@ -109,6 +112,16 @@ def test_a_turn_with_a_tool_that_nobody_asked_about(
     played = play(name, number)
     tools = ["tool_execution_start", "tool_execution_end"]
     assert short(played.trace) == [*START, *before, *MESSAGE, *tools, *MESSAGE, *END]
+
+
+@pytest.mark.parametrize("version", ["1", "1.7", "2"])
+def test_a_text_after_the_mark_of_a_failure_is_its_reason(version: str) -> None:
+    played = play(f"codex-acp-{version}.jsonl", 1)
+    assert played.result.status == "failed"
+    assert played.result.error is not None
+    assert played.result.error.kind == "unavailable"
+    assert "high demand" in played.result.error.message
+    assert played.result.text == ""
 
 
 def test_with_bypass_every_request_is_allowed_and_none_is_shown() -> None:
@@ -200,7 +213,7 @@ def test_old_turns_that_are_told_again_are_no_events(name: str) -> None:
 
 
 def test_the_table_names_a_capture_for_each_row() -> None:
-    rows = (quirks.CLAUDE, quirks.CLINE, quirks.CODEX, quirks.COPILOT, quirks.GEMINI)
+    rows = (quirks.CLAUDE, quirks.CLINE, quirks.CODEX_FLAGS, quirks.COPILOT, quirks.GEMINI)
     for row in (*rows, quirks.OPENCODE):
         assert row.capture in CAPTURES
         assert row.seen

@@ -43,7 +43,9 @@ class PlanBench:
         self.bin = folder / "bin"
         self.bin.mkdir()
         for name in ("bwrap", *(cls.binary for cls in READY.values())):
-            (self.bin / name).write_text("#!/bin/sh\necho 9.9.9\n")
+            # Codex's bridge of the line that takes arguments; see `test_scripts.py` for the other.
+            version = "0.16.0" if name == "codex-acp" else "9.9.9"
+            (self.bin / name).write_text(f"#!/bin/sh\necho {version}\n")
             (self.bin / name).chmod(0o755)
 
     def plan(self, name: str, env: dict[str, str] | None = None, **options: Any) -> AcpPlan:

@@ -55,7 +55,17 @@ def test_the_launcher_is_the_fallback(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("version", "row"),
-    [("0.97.0", "codex-0.120"), ("0.140.1", "codex-0.166"), (None, "codex-0.166")],
+    [
+        ("0.111.0", "codex-0.120"),
+        ("0.123.0", "codex-0.122"),
+        ("0.128.0", "codex-0.122"),
+        ("0.140.1", "codex-0.136"),
+        ("0.152.1", "codex-0.148"),
+        ("0.153.4", "codex-0.153"),
+        ("0.155.1", "codex-0.154"),
+        ("0.199.0", "codex-0.166"),
+        (None, "codex-0.166"),
+    ],
 )
 def test_a_version_never_seen_gets_a_guess_and_a_warning(version: str | None, row: str) -> None:
     dialect, seen, warning = CodexRuntime().dialect(version)

@@ -4,12 +4,14 @@ A bridge is a program of a third party that starts a product and speaks the prot
 row of data here; the product's adapter knows its files, tools, hooks and routing.
 """
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from bridle.core.errors import GuardRefused
+from bridle.core.errors import GuardRefused, WrongUse
 from bridle.core.options import Provider, RunOptions
 from bridle.core.results import TranscriptSummary
 from bridle.process.spec import ProcessSpec
@@ -60,8 +62,8 @@ class Bridge(msgspec.Struct, frozen=True, kw_only=True):
     """Without a product: whether it asks before every call that changes anything."""
 
 
-def _finder(package: str, native: str = "") -> Callable[[str], Installation | None]:
-    """Finds a bridge of the npm package `package` (names that begin with it count too): the native
+def _finder(*packages: str, native: str = "") -> Callable[[str], Installation | None]:
+    """Finds a bridge of one of the npm packages (names that begin with one count too): the native
     program where a launcher starts it, which is at `native` below `node_modules`."""
 
     def find(name: str) -> Installation | None:
@@ -69,7 +71,8 @@ def _finder(package: str, native: str = "") -> Callable[[str], Installation | No
         if found is None:
             return None
         binary = (native_program(found, native) if native else None) or found
-        version = package_version(binary, package) or package_version(found, package)
+        places = ((place, package) for package in packages for place in (binary, found))
+        version = next(filter(None, (package_version(*each) for each in places)), None)
         if version is None:
             version = remembered_version(binary, lambda: ask_version((binary,)))
         return Installation(binary=binary, version=version)
@@ -81,6 +84,52 @@ def _find_declared(name: str) -> Installation | None:
     """A declared agent; its version stays unknown."""
     found = find_executable(name)
     return Installation(binary=found, version=None) if found else None
+
+
+_PRODUCT = "BRIDLE_PRODUCT"
+_ARGUMENTS = "BRIDLE_PRODUCT_ARGUMENTS"
+_SCRIPT = f'#!/bin/sh\neval "exec \\"\\${_PRODUCT}\\" \\"\\$@\\" ${_ARGUMENTS}"\n'
+"""What a bridge starts that passes no arguments on; they are in a variable, quoted for a shell."""
+
+
+def _folded(plan: AcpPlan) -> AcpPlan:
+    """`plan` with the arguments where the script finds them, if the bridge passes none on."""
+    if not plan.quirks.program_variable:
+        return plan
+    import shlex
+
+    spec, size = plan.spec, len(plan.installation.command)
+    words = spec.argv[size:]
+    env = {**spec.env, _ARGUMENTS: shlex.join(words)}
+    if name := plan.quirks.features_variable:
+        env[name] = _with_features(env.get(name) or "{}", words)
+    spec = msgspec.structs.replace(spec, argv=spec.argv[:size], env=env)
+    return msgspec.structs.replace(plan, spec=spec)
+
+
+def _with_features(settings: str, words: Sequence[str]) -> str:
+    """`settings`, a JSON object, with the features that `-c` switches among `words`."""
+    import tomllib
+
+    try:
+        known = msgspec.json.decode(settings, type=dict[str, Any])
+        features = dict(known.get("features", {}))
+    except (msgspec.MsgspecError, TypeError, ValueError):
+        raise WrongUse("the settings of the bridge are not a JSON object") from None
+    for flag, word in pairwise(words):
+        if flag == "-c" and word.startswith("features."):
+            features |= tomllib.loads(word)["features"]
+    return msgspec.json.encode({**known, "features": features}).decode()
+
+
+def _unfolded(plan: AcpPlan) -> AcpPlan:
+    """The reverse of `_folded`."""
+    if not plan.quirks.program_variable:
+        return plan
+    import shlex
+
+    argv = (*plan.spec.argv, *shlex.split(plan.spec.env[_ARGUMENTS]))
+    return msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, argv=argv))
 
 
 class BridgeRuntime(OverAcp):
@@ -119,6 +168,8 @@ class BridgeRuntime(OverAcp):
         if options.model and launch.dialect.model_variable is not None:
             routing[launch.dialect.model_variable] = options.model
         routing |= self._tool_pieces(launch).env
+        if launch.dialect.program_variable:
+            routing |= self._script(launch)
         server = options.model_server
         keys = (server.api_key if server else "", to.key)
         return Environment(child, tuple(key for key in dict.fromkeys(keys) if key), routing)
@@ -195,6 +246,30 @@ class BridgeRuntime(OverAcp):
         folder = launch.folder() if options.model_server else ""
         return self._product().tool_pieces(options, folder, around)
 
+    # -- a bridge that passes no arguments on ---------------------------------------------------
+
+    def _script(self, launch: Launch) -> dict[str, str]:
+        """The variables by which the bridge starts a script in place of the product."""
+        row = launch.dialect
+        path = launch.write("start", _SCRIPT)
+        os.chmod(path, 0o700)
+        around = {**launch.env, **launch.options.env}
+        program = around.get(row.program_variable) or self._program(launch)
+        return {row.program_variable: path, _PRODUCT: program, _ARGUMENTS: ""}
+
+    def _program(self, launch: Launch) -> str:
+        """The product that the bridge brings, or else the installed one."""
+        product = self._product()
+        if beside := native_program(launch.installation.binary, launch.dialect.program):
+            product.use_binary(beside)
+        return product.installation().binary
+
+    def plan_acp(
+        self, options: RunOptions, env: Mapping[str, str], session_id: str, *, live: bool
+    ) -> AcpPlan:
+        """As `AcpAdapter.plan_acp`; the arguments are where the product gets them."""
+        return _folded(super().plan_acp(options, env, session_id, live=live))
+
     # -- guard and sandbox ----------------------------------------------------------------------
 
     @property
@@ -208,8 +283,9 @@ class BridgeRuntime(OverAcp):
 
         assert isinstance(plan, AcpPlan)
         if self.bridge.product:
-            return guard_by_pieces(
-                plan, hook, as_guarded(self._product()), self.bridge.guard_changes
+            product = as_guarded(self._product())
+            return _folded(
+                guard_by_pieces(_unfolded(plan), hook, product, self.bridge.guard_changes)
             )
         if self.bridge.asks:
             return guard_by_asking(plan, hook)
@@ -263,7 +339,11 @@ class ClaudeAcp(BridgeRuntime):
     product = Product(
         id="claude-acp",
         binary="claude-agent-acp",
-        find=_finder("@agentclientprotocol/claude-agent-acp"),
+        find=_finder(
+            "@agentclientprotocol/claude-agent-acp",
+            "@zed-industries/claude-agent-acp",
+            "@zed-industries/claude-code-acp",
+        ),
         install_hint="npm install -g @agentclientprotocol/claude-agent-acp",
         dialects=(quirks,),
         features=features_over_acp(quirks, ".claude/CLAUDE.md"),
@@ -284,16 +364,19 @@ class CodexAcp(BridgeRuntime):
     """Codex behind `codex-acp`."""
 
     history_variables = ("HOME", "CODEX_HOME")
+    older_quirks = (quirks.CODEX_FLAGS, quirks.CODEX_SCRIPT, quirks.CODEX_REVIEWED)
     quirks = quirks.CODEX
     bridge = Bridge(product="codex", guard_changes={"matching": "id"})
     product = Product(
         id="codex-acp",
         binary="codex-acp",
         find=_finder(
-            "@zed-industries/codex-acp", "@zed-industries/codex-acp-{platform}/bin/codex-acp"
+            "@agentclientprotocol/codex-acp",
+            "@zed-industries/codex-acp",
+            native="@zed-industries/codex-acp-{platform}/bin/codex-acp",
         ),
-        install_hint="npm install -g @zed-industries/codex-acp",
-        dialects=(quirks,),
+        install_hint="npm install -g @agentclientprotocol/codex-acp",
+        dialects=(*older_quirks, quirks),
         features=features_over_acp(quirks, "AGENTS.md"),
         instruction_path="AGENTS.md",
         home_variable="CODEX_HOME",

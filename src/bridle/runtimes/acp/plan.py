@@ -91,6 +91,9 @@ def plan_session(
     except BaseException:
         remove_folders(tuple(launch.folders))
         raise
+    if quirks.mode_variable and mode:
+        chosen = {**prepared.env, quirks.mode_variable: mode}
+        prepared = msgspec.structs.replace(prepared, env=chosen)
     words = (*quirks.flags, *command.words, *quirks.mode_flags.get(mode or "", ()))
     if options.model and not options.model_server:
         words += tuple(word.format(options.model) for word in quirks.model_flags)
@@ -140,7 +143,7 @@ def _session(
         meta=_meta(options, quirks, command.settings),
         resume=options.resume,
         fork=own.fork and options.resume is not None,
-        mode=None if mode in quirks.mode_flags else mode,
+        mode=None if quirks.mode_variable or mode in quirks.mode_flags else mode,
         model=None if by_start else options.model,
         start_timeout=own.start_timeout,
         silence_timeout=silence,
@@ -156,6 +159,12 @@ def _mode(runtime: str, quirks: AcpQuirks, options: RunOptions, own: AcpOptions)
                 f"sandbox={options.sandbox}",
                 [],
                 reason="its sandbox opens the worktree or nothing",
+            )
+        if options.sandbox == "worktree" and quirks.sandbox_lost:
+            raise GuardRefused(
+                f"{runtime}, {quirks.name}: {quirks.sandbox_lost}",
+                hint="install a newer one, or name another sandbox",
+                runtime=runtime,
             )
         return quirks.sandbox_modes[options.sandbox]
     return own.mode or quirks.mode

@@ -28,6 +28,14 @@ class AcpQuirks(Dialect, frozen=True, kw_only=True):
     """Arguments that make the command speak the protocol."""
     live_flags: tuple[str, ...] = ()
     """Arguments for conversations only, before the caller's own."""
+    program_variable: str = ""
+    """Variable that names the program a bridge starts. Set where the bridge passes no arguments on
+    to its product: a script of the process adds them."""
+    features_variable: str = ""
+    """Variable with settings of each session, as JSON. What arguments say of the table `features`
+    is repeated there: the bridge sets features too, and its table replaces that of arguments."""
+    program: str = ""
+    """What the bridge starts otherwise, as a path below `node_modules`."""
     options: frozenset[str] = frozenset()
     """Options it honours over the protocol, in addition to `PROTOCOL_OPTIONS`."""
     model_variable: str | None = None
@@ -39,8 +47,12 @@ class AcpQuirks(Dialect, frozen=True, kw_only=True):
     mode_flags: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """Arguments that start it in a mode, where setting the mode by the protocol has side effects.
     """
+    mode_variable: str = ""
+    """Variable that starts it in a mode, for the same reason."""
     sandbox_modes: dict[str, str] = msgspec.field(default_factory=dict)
     """Modes that implement the option `sandbox`."""
+    sandbox_lost: str = ""
+    """Why its sandbox around a worktree does not hold; a run that names it is refused."""
     sandbox_program: str = ""
     """Program that its sandbox needs; without it every command fails and the turn still succeeds.
     """
@@ -101,6 +113,9 @@ class AcpQuirks(Dialect, frozen=True, kw_only=True):
     """Patterns of such texts that say why the turn failed, although it ends normally."""
     error_start: str = ""
     """How such a text begins at least; sufficient when no model was used in the turn."""
+    failure_mark: tuple[str, ...] = ()
+    """Keys in `_meta` of `session_info_update` and the value there: after it, a text without a
+    message id says why the turn failed."""
     silent_error: str = ""
     """The likely cause of a turn that ends without any output (`protocol.error_of_silence`)."""
     failure_log: bool = False
@@ -260,7 +275,7 @@ CLAUDE = AcpQuirks(
     names="title",
 )
 
-CODEX = AcpQuirks(
+CODEX_FLAGS = AcpQuirks(
     name="codex-acp 0.16",
     since=(0, 4),
     seen=("0.16.0",),
@@ -285,4 +300,53 @@ CODEX = AcpQuirks(
     names="kind",
     notices=(r"Model metadata for `[^`]*` not found",),
     leaves_at_eof=False,
+)
+
+CODEX_SCRIPT = AcpQuirks(
+    name="codex-acp 1",
+    since=(1,),
+    seen=("1.0.0",),
+    capture="codex-acp-1.jsonl",
+    program_variable="CODEX_PATH",
+    program="@openai/codex/bin/codex.js",
+    features_variable="CODEX_CONFIG",
+    # Otherwise a service that cannot be reached is tried for ever, and plugins are downloaded.
+    flags=(
+        *("-c", "features.unbounded_connection_retries=false"),
+        *("-c", "features.plugins=false"),
+    ),
+    live_flags=CODEX_FLAGS.live_flags,
+    options=CODEX_FLAGS.options,
+    model_flags=CODEX_FLAGS.model_flags,
+    mode="agent",
+    mode_variable="INITIAL_AGENT_MODE",
+    sandbox_modes={"read-only": "read-only", "worktree": "agent", "off": "agent-full-access"},
+    open_mode="agent-full-access",
+    usage="none",
+    history=True,
+    limit_end=True,
+    failure_mark=("codex", "threadStatus", "type", "systemError"),
+    names="kind",
+    notices=(*CODEX_FLAGS.notices, r"Reconnecting\.\.\. \d+/\d+"),
+)
+
+CODEX_REVIEWED = msgspec.structs.replace(
+    CODEX_SCRIPT,
+    name="codex-acp 1.7",
+    since=(1, 7),
+    seen=("1.12.0",),
+    capture="codex-acp-1.7.jsonl",
+    sandbox_lost="another model, not Bridle, lets commands leave its sandbox",
+)
+
+CODEX = msgspec.structs.replace(
+    CODEX_REVIEWED,
+    name="codex-acp 2",
+    since=(2,),
+    seen=("2.6.0",),
+    capture="codex-acp-2.jsonl",
+    # The mode `agent` has the other model still, and this one asks the client.
+    mode="workspace-write",
+    sandbox_modes={**CODEX_SCRIPT.sandbox_modes, "worktree": "workspace-write"},
+    sandbox_lost="",
 )

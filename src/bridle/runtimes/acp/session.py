@@ -549,6 +549,9 @@ class AcpMachine(ABC):
         if notice.method == "$/cancel_request":
             self._turns.withdrawn(protocol.decode_cancelled(notice.params))
             return
+        if notice.method.startswith("_"):
+            # The protocol's names for extensions, which a client may ignore.
+            return
         if notice.method != "session/update":
             self._recorder.unknown(raw_of(line))
             return

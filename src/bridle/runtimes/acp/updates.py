@@ -92,6 +92,8 @@ class UpdateTranslator:
         self._past: set[str] = set()
         self._text_id: str | None = None
         self._retries = 0
+        self._failing = False
+        """Whether the agent said that the turn failed; its reason comes as a text."""
         self.saw_work = False
         """Whether the turn brought any text, thought or tool call."""
         self.failure: AgentError | None = None
@@ -116,6 +118,8 @@ class UpdateTranslator:
                 return False
             self._tool(update)
             return True
+        if kind == "session_info_update" and self._quirks.failure_mark:
+            self._failing |= _holds(update.meta, self._quirks.failure_mark)
         if kind not in _SILENT:
             self._recorder.unknown(raw_of(line))
         return False
@@ -129,6 +133,7 @@ class UpdateTranslator:
         self._tools.clear()
         self._text_id = None
         self._retries = 0
+        self._failing = False
         self.saw_work = False
         self.failure = None
         self.suspect = ""
@@ -145,6 +150,10 @@ class UpdateTranslator:
             recorder.tool_updated(parent, text)
             return
         if not thought and self._is_notice(text, line):
+            return
+        if self._failing and not thought and update.message_id is None:
+            recorder.unknown(raw_of(line))
+            self.failure = protocol.error_of_text(text.strip())
             return
         self.saw_work = True
         self.failure = None
@@ -319,6 +328,15 @@ def _inner(meta: Any, key: str) -> str | None:
 
 def _name_in(meta: Any) -> str | None:
     return _inner(meta, "toolName")
+
+
+def _holds(meta: Any, path: tuple[str, ...]) -> bool:
+    """Whether the keys of `path` lead to its last word in `meta`."""
+    for key in path[:-1]:
+        if not isinstance(meta, dict):
+            return False
+        meta = meta.get(key)
+    return bool(meta == path[-1])
 
 
 def _parent_of(update: protocol.Update) -> str | None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from typing import Any
 
 import msgspec
 
@@ -19,7 +20,7 @@ from bridle.core.errors import (
 from bridle.core.features import Features
 from bridle.process.spec import StopStep
 from bridle.runtimes import routing
-from bridle.runtimes.dialects import Dialect, Word
+from bridle.runtimes.dialects import Dialect, Word, version_numbers
 from bridle.runtimes.errors import ErrorRow, ErrorTable
 from bridle.runtimes.install import (
     Installation,
@@ -86,57 +87,83 @@ WORDS = (
     # The feature that `--no-daemon` switches off came with the flag.
     Word("daemon_auto_start", "daemon", listed_by=_FEATURES),
     Word("hooks", "hooks", listed_by=_FEATURES, guard=True),
+    Word("unified_exec", "unjudged_features", listed_by=_FEATURES, guard=True),
     Word("unified_exec_tty", "unjudged_features", listed_by=_FEATURES, guard=True),
 )
 """What a version between or beyond those that were run may not know."""
 
+_OLDEST = CodexDialect(
+    name="codex-0.120",
+    since=(0, 110),
+    seen=("0.110.0", "0.120.0"),
+    capture="0.120.0/exec/success_shell.jsonl",
+    words=WORDS,
+    disabled_features=("plugins",),
+    sandbox_probe=("sandbox", "linux", "--", "true"),
+    usage_records=False,
+    daemon=False,
+    inline_instructions=False,
+    mcp_approval=False,
+    tells_message_ids=False,
+    late_command_ends=True,
+    shares_socket=False,
+    exec_fork=False,
+    hooks=False,
+    path_dir="path",
+    model_migrations=(("gpt-5.3-codex", "gpt-5.4"),),
+)
+
+
+def _since(before: CodexDialect, version: str, **changes: Any) -> CodexDialect:
+    """The row of the versions from `version` on, which differ in `changes` from those before."""
+    fields = {
+        "name": f"codex-{version.rpartition('.')[0]}",
+        "since": version_numbers(version),
+        "seen": (version,),
+        "capture": f"{version}/exec/tools.jsonl",
+    }
+    return msgspec.structs.replace(before, **(fields | changes))
+
+
+_MCP = _since(_OLDEST, "0.122.0", mcp_approval=True)
+_HOOKS = _since(
+    _MCP,
+    "0.129.0",
+    inline_instructions=True,
+    hooks=True,
+    # Typed text has no switch of its own yet: the tool that takes it goes as a whole.
+    unjudged_features=("unified_exec",),
+)
+_SOCKET = _since(_HOOKS, "0.131.0", seen=("0.131.0", "0.133.0"), shares_socket=True)
+_SANDBOX = _since(_SOCKET, "0.134.0", sandbox_probe=("sandbox", "--", "true"), path_dir="")
+_IDS = _since(_SANDBOX, "0.136.0", seen=("0.136.0", "0.142.0", "0.145.0"), tells_message_ids=True)
+_RETRIES = _since(
+    _IDS,
+    "0.148.0",
+    disabled_features=("unbounded_connection_retries", "plugins"),
+    exec_fork=True,
+    log_filter="codex_otel.trace_safe=trace",
+)
+_USAGE = _since(_RETRIES, "0.153.0", usage_records=True)
+_TYPED = _since(_USAGE, "0.154.0", unjudged_features=("unified_exec_tty",))
+_DAEMON = _since(
+    _TYPED,
+    "0.156.0",
+    name="codex-0.166",
+    seen=("0.156.0", "0.162.0", "0.166.0"),
+    capture="0.166.0/exec/success_shell.jsonl",
+    daemon=True,
+    late_command_ends=False,
+    model_migrations=(
+        ("gpt-5.5", "gpt-6-sol"),
+        ("gpt-5.6-luna", "gpt-6-luna"),
+        ("gpt-5.6-sol", "gpt-6-sol"),
+        ("gpt-5.6-terra", "gpt-6-sol"),
+    ),
+)
 DIALECTS = (
-    CodexDialect(
-        name="codex-0.120",
-        since=(0, 0),
-        seen=("0.120.0",),
-        capture="0.120.0/exec/success_shell.jsonl",
-        disabled_features=("plugins",),
-        sandbox_probe=("sandbox", "linux", "--", "true"),
-        usage_records=False,
-        daemon=False,
-        inline_instructions=False,
-        mcp_approval=False,
-        tells_message_ids=False,
-        late_command_ends=True,
-        shares_socket=False,
-        exec_fork=False,
-        hooks=False,
-        path_dir="path",
-        model_migrations=(("gpt-5.3-codex", "gpt-5.4"),),
-    ),
-    CodexDialect(
-        name="codex-0.166",
-        since=(0, 130),
-        seen=("0.166.0",),
-        capture="0.166.0/exec/success_shell.jsonl",
-        disabled_features=("unbounded_connection_retries", "plugins"),
-        sandbox_probe=("sandbox", "--", "true"),
-        usage_records=True,
-        daemon=True,
-        inline_instructions=True,
-        mcp_approval=True,
-        tells_message_ids=True,
-        late_command_ends=False,
-        shares_socket=True,
-        exec_fork=True,
-        hooks=True,
-        unjudged_features=("unified_exec_tty",),
-        path_dir="",
-        words=WORDS,
-        log_filter="codex_otel.trace_safe=trace",
-        model_migrations=(
-            ("gpt-5.5", "gpt-6-sol"),
-            ("gpt-5.6-luna", "gpt-6-luna"),
-            ("gpt-5.6-sol", "gpt-6-sol"),
-            ("gpt-5.6-terra", "gpt-6-sol"),
-        ),
-    ),
+    *(_OLDEST, _MCP, _HOOKS, _SOCKET, _SANDBOX, _IDS),
+    *(_RETRIES, _USAGE, _TYPED, _DAEMON),
 )
 
 SHELLS = ("exec_command", "write_stdin", "shell_command", "shell", "local_shell")
