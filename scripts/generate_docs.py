@@ -10,6 +10,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from types import FunctionType, UnionType
 from typing import Any, get_args, is_typeddict
@@ -84,6 +85,13 @@ GROUPS: tuple[tuple[str, str, str], ...] = (
         "Features SpawnOptions HooksDef QualityGate OverlayContent TranscriptSummary",
     ),
     (
+        "Usage",
+        "What agents used and what it cost. [What it cost](usage.md) explains the counts.",
+        "normalize_usage usage.report usage.Report usage.Line usage.Sum usage.Skipped "
+        "usage.Filter usage.parse_time usage.requests usage.ModelRequest usage.sessions "
+        "usage.PastSession usage.price usage.PriceList usage.Prices usage.Tiers",
+    ),
+    (
         "Configuration",
         "What the files say; [configuration](configuration.md) lists the keys.",
         "load_config Config apply_config Provider ResolvedModel ModelServer",
@@ -99,7 +107,7 @@ def api_reference() -> str:
     for title, about, names in GROUPS:
         parts += [f"## {title}", "", about, ""]
         for name in names.split():
-            parts += [_described(name, getattr(bridle, name)), ""]
+            parts += [_described(name, attrgetter(name)(bridle)), ""]
     parts += [_event_section(), _error_section()]
     return "\n".join(parts)
 

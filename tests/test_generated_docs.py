@@ -39,7 +39,8 @@ def test_the_api_reference_has_every_public_name() -> None:
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     headings = {line[4:] for line in page.splitlines() if line.startswith("### ")}
     # Modules have sections of their own, and the union of all events is their table.
-    names = set(bridle.__all__) - {"__version__", "errors", "events", "AnyEvent"}
+    names = set(bridle.__all__) - {"__version__", "errors", "events", "usage", "AnyEvent"}
+    names |= {f"usage.{name}" for name in bridle.usage.__all__}
     raised = {"AgentError", "BridleError", "WrongUse"}  # in the table of errors
     assert names - raised == headings
 

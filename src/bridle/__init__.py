@@ -3,14 +3,15 @@
     result = bridle.run_sync("Fix the failing test", runtime="codex", permission_mode="bypass")
 
 Every public name is listed here and loaded on first use, so importing the package costs next to
-nothing. Events are in `bridle.events`, errors in `bridle.errors`.
+nothing. Events are in `bridle.events`, errors in `bridle.errors`, usage reports in
+`bridle.usage`.
 """
 
 from bridle._version import __version__
 
 TYPE_CHECKING = False  # type checkers treat it as true; `typing` costs as much as all of Python
 if TYPE_CHECKING:
-    from bridle import errors, events
+    from bridle import errors, events, usage
     from bridle.config import Config, apply_config, load_config
     from bridle.core.errors import AgentError, BridleError, ErrorInfo, WrongUse
     from bridle.core.events import AnyEvent, Event, decode_event, encode_event
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
         SpawnOptions,
     )
     from bridle.core.results import Availability, RunResult, TranscriptSummary
-    from bridle.core.usage import Usage
+    from bridle.core.usage import Usage, normalize_usage
     from bridle.drives.connection import RpcProcess, RuntimeConnection
     from bridle.runs import (
         EventStream,
@@ -127,6 +128,7 @@ __all__ = [
     "events",
     "get_runtime",
     "load_config",
+    "normalize_usage",
     "on_hook",
     "print_once",
     "run",
@@ -134,6 +136,7 @@ __all__ = [
     "run_sync",
     "stream",
     "stream_sync",
+    "usage",
 ]
 
 _HOMES = {
@@ -156,7 +159,7 @@ _HOMES = {
         "SpawnOptions",
     ),
     "bridle.core.results": ("Availability", "RunResult", "TranscriptSummary"),
-    "bridle.core.usage": ("Usage",),
+    "bridle.core.usage": ("Usage", "normalize_usage"),
     "bridle.turns.wire": ("Allow", "Deny", "PermissionAnswer", "Question"),
     "bridle.runs": (
         "EventStream",
@@ -197,7 +200,7 @@ def __getattr__(name: str) -> object:
     """Load a public name from the module that owns it, on first use."""
     from importlib import import_module
 
-    if name in ("errors", "events"):
+    if name in ("errors", "events", "usage"):
         return import_module(f"bridle.{name}")
     for module, names in _HOMES.items():
         if name in names:

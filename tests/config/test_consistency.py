@@ -122,8 +122,8 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "the clocks of a watchdog": (
         "watchdog: {interval: 3}\n",
-        "1: unknown key `watchdog`; known keys: runtime, providers, models, budgets, guards, "
-        "sessions, hooks, profiles",
+        "1: unknown key `watchdog`; known keys: runtime, providers, models, budgets, prices, "
+        "guards, sessions, hooks, profiles",
     ),
 }
 

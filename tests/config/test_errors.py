@@ -28,7 +28,7 @@ CASES: dict[str, tuple[str | bytes, str]] = {
     ),
     "unknown key, far": (
         "xyzzy: 1\n",
-        "1: unknown key `xyzzy`; known keys: runtime, providers, models, budgets, guards, "
+        "1: unknown key `xyzzy`; known keys: runtime, providers, models, budgets, prices, guards, "
         "sessions, hooks, profiles",
     ),
     "unknown key below an open name": (

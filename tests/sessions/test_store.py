@@ -102,7 +102,7 @@ def _add_column(database: sqlite3.Connection) -> None:
 def test_many_processes_migrate_at_once(home: StateHome, monkeypatch: pytest.MonkeyPatch) -> None:
     make_first_version(home)
     monkeypatch.setattr(stores, "_STEPS", (*stores._STEPS, _add_column))
-    monkeypatch.setattr(stores, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(stores, "SCHEMA_VERSION", SCHEMA_VERSION + 1)
 
     def use(number: int) -> str:
         store = SessionStore(home)
@@ -114,7 +114,7 @@ def test_many_processes_migrate_at_once(home: StateHome, monkeypatch: pytest.Mon
 
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(use, range(16))) == {"s-1"}
-    assert version_in(home) == 2
+    assert version_in(home) == SCHEMA_VERSION + 1
     store = SessionStore(home)
     assert len(store.all()) == 17
     store.close()
@@ -131,10 +131,10 @@ def test_a_step_that_fails_changes_nothing(
 
     with monkeypatch.context() as patched:
         patched.setattr(stores, "_STEPS", (*stores._STEPS, fails))
-        patched.setattr(stores, "SCHEMA_VERSION", 2)
+        patched.setattr(stores, "SCHEMA_VERSION", SCHEMA_VERSION + 1)
         with pytest.raises(Unavailable):
             SessionStore(home)
-    assert version_in(home) == 1
+    assert version_in(home) == SCHEMA_VERSION
     store = SessionStore(home)
     store.put(RECORD)
     assert store.get("one") == RECORD

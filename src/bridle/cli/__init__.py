@@ -31,6 +31,8 @@ COMMANDS = {
     "run": ("bridle.cli.run_command", "run one prompt through an agent"),
     "runtime": ("bridle.cli.runtime", "list, show, check and choose runtimes"),
     "session": ("bridle.cli.session", "start agents, talk to them, and keep their conversations"),
+    "usage": ("bridle.cli.usage", "show what agents used and what it cost"),
+    "costs": ("bridle.cli.costs", "show what sessions and agents of Bridle cost, live"),
     "daemon": ("bridle.cli.daemon", "show, start or end the process that drives sessions"),
     "config": ("bridle.cli.config", "show, check and create configuration files"),
     "model-server": ("bridle.cli.model_server", "serve a scripted model on loopback"),

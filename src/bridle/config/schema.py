@@ -178,6 +178,34 @@ class BudgetSection(_Section, frozen=True, kw_only=True):
     """Longest a run, or a turn of a session, may take."""
 
 
+class PriceTierSection(_Section, frozen=True, kw_only=True):
+    """A price of `prices.<model>` that depends on the size of a request."""
+
+    base: FromZero
+    """US dollars for a million tokens."""
+    tiers: tuple[tuple[int, FromZero], ...] = ()
+    """Pairs `[tokens, price]`: the price of requests with more input tokens than that, the cached
+    ones included, in ascending order."""
+
+
+PerMillion = FromZero | PriceTierSection
+
+
+class PriceSection(_Section, frozen=True, kw_only=True):
+    """`prices.<model>`: what a model costs, in US dollars for a million tokens."""
+
+    input: PerMillion
+    """Input that is neither read from the cache nor written to it."""
+    output: PerMillion
+    """Output, reasoning included."""
+    cache_read: PerMillion | None = None
+    """Input that is read from the cache; as `input` when absent."""
+    cache_write: PerMillion | None = None
+    """Input that is written to the cache; as `input` when absent."""
+    cache_write_1h: PerMillion | None = msgspec.field(name="cacheWrite1h", default=None)
+    """Input that the cache keeps for an hour; as `cacheWrite` when absent."""
+
+
 class GuardOverrideSection(_Section, frozen=True, kw_only=True):
     """`guards.overrides.<capability>`: what one capability may do beyond its role, and what it may
     not do."""
@@ -266,6 +294,9 @@ class ConfigFile(_Section, frozen=True, kw_only=True):
     """Short names for models: `alias: model`, `alias: provider/model`, or the long form."""
     budgets: BudgetSection = BudgetSection()
     """Limits of runs."""
+    prices: dict[str, PriceSection] = {}
+    """Your own prices of models, by the name that the agent reports or by the part of it after the
+    provider; they win over the known ones."""
     guards: GuardsSection = GuardsSection()
     """Rules of the guard."""
     sessions: SessionsSection = SessionsSection()

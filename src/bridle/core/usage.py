@@ -1,5 +1,8 @@
 """Token counts that mean the same for every runtime."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 
@@ -53,3 +56,57 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NO_USAGE = Usage()
+
+
+_INPUT = ("input_tokens", "input", "prompt_tokens", "inputTokens", "promptTokenCount")
+_OUTPUT = ("output_tokens", "output", "completion_tokens", "outputTokens")
+_READ = ("cache_read_tokens", "cache_read_input_tokens", "cacheRead")
+_WRITE = ("cache_write_tokens", "cache_creation_input_tokens", "cacheWrite")
+_READ_INSIDE = ("cached_input_tokens", "cacheReadTokens", "cachedContentTokenCount", "cached")
+_WRITE_INSIDE = ("cache_write_input_tokens", "cacheWriteTokens")
+_REASONING = ("reasoning_tokens", "reasoning_output_tokens", "reasoningTokens", "reasoning")
+_INPUT_DETAILS = ("input_tokens_details", "prompt_tokens_details")
+_OUTPUT_DETAILS = ("output_tokens_details", "completion_tokens_details")
+
+
+def normalize_usage(counts: Mapping[str, Any]) -> Usage:
+    """Token counts as any provider or agent writes them, in Bridle's meaning.
+
+    Understands the names of Anthropic (`input_tokens`, cached tokens beside it), OpenAI
+    (`prompt_tokens` or `input_tokens`, cached tokens inside it), Gemini (`promptTokenCount`,
+    thoughts outside the output), the short `input`/`output`, and those of the agents. What is
+    missing or not a count is 0.
+    """
+    details = _mapping(counts, _INPUT_DETAILS)
+    inside_read = _first(counts, _READ_INSIDE) or _first(details, ("cached_tokens",))
+    inside_write = _first(counts, _WRITE_INSIDE) or _first(details, ("cache_write_tokens",))
+    given = _mapping(counts, _OUTPUT_DETAILS)
+    reasoning = _first(counts, _REASONING) or _first(given, ("reasoning_tokens", "thinking_tokens"))
+    output = _first(counts, _OUTPUT)
+    if "candidatesTokenCount" in counts or "thoughtsTokenCount" in counts:
+        reasoning = _first(counts, ("thoughtsTokenCount",))
+        output = _first(counts, ("candidatesTokenCount",)) + reasoning
+    return Usage(
+        input_tokens=max(0, _first(counts, _INPUT) - inside_read - inside_write),
+        output_tokens=output,
+        cache_read_tokens=_first(counts, _READ) or inside_read,
+        cache_write_tokens=_first(counts, _WRITE) or inside_write,
+        reasoning_tokens=reasoning,
+    )
+
+
+def _first(counts: Mapping[str, Any], names: tuple[str, ...]) -> int:
+    """The first of these that is a count; 0 if none is."""
+    for name in names:
+        value = counts.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+            return int(value)
+    return 0
+
+
+def _mapping(counts: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
+    for name in names:
+        value = counts.get(name)
+        if isinstance(value, Mapping):
+            return value
+    return {}

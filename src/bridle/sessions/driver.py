@@ -51,7 +51,7 @@ from bridle.sessions.ledger import (
 )
 from bridle.sessions.lock import SessionLock, SessionOver
 from bridle.sessions.replay import MessageState, SessionPlayer, player_of, process_of
-from bridle.sessions.store import SessionRecord, SessionStore, after_events
+from bridle.sessions.store import SessionRecord, SessionStore, TurnRow, after_events, turns_in
 from bridle.sessions.termination import Cleanup, StopSequence
 from bridle.sessions.verbs import Command
 from bridle.turns.guard_contract import NOTES, WireCall
@@ -138,6 +138,7 @@ class SessionDriver:
         self._replayed: list[Event] = []
         """Events of a replay that the event file already holds."""
         self._unsaved = False
+        self._unsaved_turns: list[TurnRow] = []
         self._input_closed = False
         self._wake: float | None = None
 
@@ -581,6 +582,7 @@ class SessionDriver:
             kept = {"last_activity": record.last_activity, "seq": record.seq}
             if same_second and msgspec.structs.replace(changed, **kept) == record:
                 changed = record
+        self._unsaved_turns += turns_in(events, changed.model, recorder.cost_source)
         if changed is not record:
             self.record = changed
             self._save_record()
@@ -590,6 +592,9 @@ class SessionDriver:
         the same."""
         try:
             self._store.put(self.record)
+            if self._unsaved_turns:
+                self._store.put_turns(self.record.session_id, self._unsaved_turns)
+                self._unsaved_turns = []
             self._unsaved = False
         except BridleError:
             self._unsaved = True

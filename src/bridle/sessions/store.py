@@ -36,7 +36,7 @@ from bridle.core.events import (
 from bridle.core.options import SandboxMode
 from bridle.core.results import CostSource
 from bridle.core.spelling import nearest
-from bridle.core.usage import Usage
+from bridle.core.usage import NO_USAGE, Usage
 from bridle.sessions.home import (
     NoRoom,
     StateHome,
@@ -86,6 +86,35 @@ class LastTurn(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
     cost_source: CostSource = "unknown"
     ended_at: str = ""
+
+
+class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What a finished turn used and cost."""
+
+    turn: int
+    status: str
+    model: str | None = None
+    ended_at: str = ""
+    usage: Usage
+    cost_usd: float | None = None
+    cost_source: CostSource = "unknown"
+
+
+def turns_in(events: Iterable[Event], model: str | None, cost_source: CostSource) -> list[TurnRow]:
+    """The turns that ended in `events`."""
+    return [
+        TurnRow(
+            turn=event.turn,
+            status=event.status,
+            model=model,
+            ended_at=event.ts,
+            usage=event.usage or NO_USAGE,
+            cost_usd=event.cost_usd,
+            cost_source="unknown" if event.cost_usd is None else cost_source,
+        )
+        for event in events
+        if isinstance(event, AgentEnd)
+    ]
 
 
 class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -246,7 +275,31 @@ def _first_tables(database: sqlite3.Connection) -> None:
         database.execute(statement)
 
 
-_STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_first_tables,)
+_TURNS = """
+CREATE TABLE turns (
+    session_id TEXT NOT NULL,
+    turn INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    model TEXT,
+    ended_at TEXT NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cache_read_tokens INTEGER NOT NULL,
+    cache_write_tokens INTEGER NOT NULL,
+    reasoning_tokens INTEGER NOT NULL,
+    cost_usd REAL,
+    cost_source TEXT NOT NULL,
+    PRIMARY KEY (session_id, turn)
+) WITHOUT ROWID
+"""
+
+
+def _turn_table(database: sqlite3.Connection) -> None:
+    """What each turn used and cost."""
+    database.execute(_TURNS)
+
+
+_STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_first_tables, _turn_table)
 """Step N migrates a database from version N to N + 1. Each is one transaction; steps are only ever
 appended."""
 SCHEMA_VERSION = len(_STEPS)
@@ -408,9 +461,57 @@ class SessionStore:
         rows = self._execute("SELECT DISTINCT name FROM sessions WHERE name IS NOT NULL")
         return [row[0] for row in rows]
 
+    def put_turns(self, session_id: str, turns: Iterable[TurnRow]) -> None:
+        """Store what turns of a session used, replacing those with the same number."""
+        for turn in turns:
+            used = turn.usage
+            self._execute(
+                "REPLACE INTO turns VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    session_id,
+                    turn.turn,
+                    turn.status,
+                    turn.model,
+                    turn.ended_at,
+                    used.input_tokens,
+                    used.output_tokens,
+                    used.cache_read_tokens,
+                    used.cache_write_tokens,
+                    used.reasoning_tokens,
+                    turn.cost_usd,
+                    turn.cost_source,
+                ),
+            )
+
+    def turns(self, session_id: str) -> list[TurnRow]:
+        """What each finished turn of a session used, oldest first; none for turns that an older
+        Bridle drove."""
+        rows = self._execute(
+            "SELECT * FROM turns WHERE session_id = ? ORDER BY turn", (session_id,)
+        )
+        return [
+            TurnRow(
+                turn=row[1],
+                status=row[2],
+                model=row[3],
+                ended_at=row[4],
+                usage=Usage(
+                    input_tokens=row[5],
+                    output_tokens=row[6],
+                    cache_read_tokens=row[7],
+                    cache_write_tokens=row[8],
+                    reasoning_tokens=row[9],
+                ),
+                cost_usd=row[10],
+                cost_source=row[11],
+            )
+            for row in rows.fetchall()
+        ]
+
     def remove(self, session_id: str) -> None:
         """Delete a record; the caller deletes its folder."""
         self._execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
+        self._execute("DELETE FROM turns WHERE session_id = ?", (session_id,))
 
     def close(self) -> None:
         """Close the database."""

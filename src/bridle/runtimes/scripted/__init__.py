@@ -3,6 +3,12 @@
 The demo, load tests and users' own tests run it.
 """
 
-from bridle.runtimes.scripted.adapter import ScriptedRuntime
+from bridle.runtimes.lazy import from_adapter
+
+TYPE_CHECKING = False  # type checkers treat it as true
+if TYPE_CHECKING:
+    from bridle.runtimes.scripted.adapter import ScriptedRuntime
 
 __all__ = ["ScriptedRuntime"]
+
+__getattr__ = from_adapter(__name__, __all__)
