@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from bridle.core.usage import NO_USAGE, Usage
-from bridle.testing import ScriptedModel
+from bridle.testing.bench import AgentBench
 from bridle.usage.scans import scan
-from tests.support.driving import drive, own_place
 from tests.support.real_cli import newest
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(600)]
@@ -41,26 +40,25 @@ ACCOUNTS = {
 
 
 @pytest.mark.parametrize("name", ACCOUNTS)
-def test_stream_files_and_model_agree_over_a_resume(name: str) -> None:
+def test_stream_files_and_model_agree_over_a_resume(bench: AgentBench, name: str) -> None:
     runtime = newest(name)
-    with own_place(f"usage-{name}") as place, ScriptedModel(SCRIPT) as model:
-        account = place.home / ACCOUNTS[name]
-        account.mkdir(parents=True, exist_ok=True)
-        options: dict[str, Any] = {"permission_mode": "bypass", "account_dir": str(account)}
-        first = drive(runtime, place, model, **options)
-        assert first.result.status == "completed", first.result.error
-        session = first.result.native_session_id
-        if runtime.features.resume:
-            again = drive(runtime, place, model, resume=session, prompt="Go on.", **options)
-        else:
-            again = drive(runtime, place, model, prompt="Go on.", **options)
-        assert again.result.status == "completed", again.result.error
-        told = [SCRIPT[each.turn]["usage"] for each in model.requests if each.turn is not None]
-        # OpenCode's folders are named by variables.
-        env = {"HOME": str(place.home), "XDG_DATA_HOME": str(account / "data")}
-        found = scan(env, env)
-        naive = naive_tokens(account)
-    asked = sum((Usage(**each) for each in told), NO_USAGE)  # type: ignore[arg-type]
+    model = bench.model(SCRIPT)
+    account = bench.home / ACCOUNTS[name]
+    account.mkdir(parents=True, exist_ok=True)
+    first = bench.run(runtime, model, account_dir=str(account))
+    assert first.result.status == "completed", first.result.error
+    session = first.result.native_session_id
+    resumed = {"resume": session} if runtime.features.resume else {}
+    again = bench.run(runtime, model, account_dir=str(account), prompt="Go on.", **resumed)
+    assert again.result.status == "completed", again.result.error
+    used: list[Any] = [
+        SCRIPT[each.turn]["usage"] for each in model.requests if each.turn is not None
+    ]
+    # OpenCode's folders are named by variables.
+    env = {"HOME": str(bench.home), "XDG_DATA_HOME": str(account / "data")}
+    found = scan(env, env)
+    naive = naive_tokens(account)
+    asked = sum((Usage(**each) for each in used), NO_USAGE)
     stream = first.result.usage + again.result.usage
     files = sum(
         (
@@ -75,7 +73,7 @@ def test_stream_files_and_model_agree_over_a_resume(name: str) -> None:
     assert found.skipped == []
     assert {row.session for row in found.rows} == {session, again.result.native_session_id}
     # A runtime that cannot resume plays the script from its beginning again.
-    assert sum(row.requests for row in found.rows) == len(told) >= 3
+    assert sum(row.requests for row in found.rows) == len(used) >= 3
     # Claude's files do not say which part of the output is reasoning.
     unsaid = files.reasoning_tokens == 0
     assert stream.total == files.total == asked.total

@@ -1,4 +1,4 @@
-"""The one place where JSON and plain data become structs.
+"""The one place where JSON, MessagePack and plain data become structs.
 
 msgspec examines a struct type when it is first decoded. While it does so, another thread that
 decodes the same type, or one that contains it, ends the process with a segmentation fault (msgspec
@@ -63,3 +63,14 @@ def convert(value: Any, kind: Any, *, strict: bool = True, from_attributes: bool
     if kind not in _decoders:
         decoder(kind)
     return msgspec.convert(value, kind, strict=strict, from_attributes=from_attributes)
+
+
+@overload
+def unpack(data: bytes, kind: type[T]) -> T: ...
+@overload
+def unpack(data: bytes, kind: Any) -> Any: ...
+def unpack(data: Any, kind: Any) -> Any:
+    """MessagePack as a value of a type; raises as `decode`."""
+    if kind not in _decoders:
+        decoder(kind)
+    return msgspec.msgpack.decode(data, type=kind)

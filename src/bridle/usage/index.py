@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from bridle._version import __version__
-from bridle.core import files
+from bridle.core import files, structs
 from bridle.runtimes.usage_reader import CUT, Part, Reading, Tail
 
 _SCHEMA = 1
@@ -68,7 +68,6 @@ class Index:
     def __init__(self, env: Mapping[str, str]) -> None:
         self._path = os.path.join(files.cache_dir(env), "usage.db")
         self._database: sqlite3.Connection | None = None
-        self._decode = msgspec.msgpack.Decoder(Known).decode
         with contextlib.suppress(OSError, sqlite3.Error):
             files.make_private_dir(os.path.dirname(self._path))
             try:
@@ -117,7 +116,7 @@ class Index:
         """What is known of a file."""
         for (data,) in self._rows("SELECT data FROM file WHERE path = ?", (path,)):
             with contextlib.suppress(msgspec.MsgspecError):
-                return self._decode(data)
+                return structs.unpack(data, Known)
         return None
 
     def keep(self, read: Iterable[tuple[str, str, str, bytes]], gone: Iterable[str]) -> None:

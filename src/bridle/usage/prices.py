@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from bridle.core import structs
+
 _HERE = os.path.dirname(__file__)
 _MILLION = 1_000_000
 _MARKS = re.compile(r"\[[^\]]*\]$|:[a-z]+$")
@@ -145,7 +147,7 @@ class _Provider(msgspec.Struct):
     def find(self, name: str) -> tuple[Prices, ...] | None:
         """The prices of the model `name`."""
         if not self.decoded:
-            self.decoded = msgspec.json.decode(self.models, type=tuple[_Model, ...])
+            self.decoded = structs.decode(self.models, tuple[_Model, ...])
         for candidate in dict.fromkeys((name, _COMPACT_DATE.sub(r"-\1-\2-\3", name))):
             for model in self.decoded:
                 if model.match.fits(candidate):
@@ -224,7 +226,7 @@ class PriceList:
     def _listed(self, name: str) -> tuple[Prices, ...] | None:
         if self._table is None:
             with open(os.path.join(_HERE, "prices.json"), "rb") as file:
-                self._table = msgspec.json.decode(file.read(), type=_Table)
+                self._table = structs.decode(file.read(), _Table)
         providers = self._table.providers
         prefix, slash, rest = name.partition("/")
         if slash:
@@ -250,7 +252,7 @@ class PriceList:
     def _additions(self) -> _Overlay:
         if self._overlay is None:
             with open(os.path.join(_HERE, "overlay.json"), "rb") as file:
-                self._overlay = msgspec.json.decode(file.read(), type=_Overlay)
+                self._overlay = structs.decode(file.read(), _Overlay)
         return self._overlay
 
 

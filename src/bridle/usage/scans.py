@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.entry_points import registered
 from bridle.runtimes.usage_reader import (
     NotUsage,
@@ -108,8 +109,8 @@ def _scan(env: Mapping[str, str], index: Index, prices: PriceList) -> Found:
     is_same = kept is not None and sources is kept.sources and not unlisted
     if kept and is_same and listing == kept.listing and fingerprint == kept.prices:
         return Found(
-            msgspec.msgpack.decode(kept.rows, type=list[Row]),
-            msgspec.msgpack.decode(kept.skipped, type=list[Skipped]),
+            structs.unpack(kept.rows, list[Row]),
+            structs.unpack(kept.skipped, list[Skipped]),
         )
     skipped = [Skipped(path, reason) for path, reason in unlisted]
     rows, failed = _read_changed(files, index, prices, skipped)
@@ -162,10 +163,9 @@ def _read_changed(
 
     keep: list[tuple[str, str, str, bytes]] = []
     failed = False
-    decode = msgspec.msgpack.Decoder(Known).decode
     for path, data in in_processes(changed, read):
         file = files[path]
-        known = decode(data)
+        known = structs.unpack(data, Known)
         _take(path, file.runtime, known, tally, skipped)
         if known.refused.startswith(_CANNOT):
             failed = True
@@ -226,7 +226,7 @@ def _kept(data: bytes | None) -> _Kept | None:
     if data is None:
         return None
     try:
-        return msgspec.msgpack.decode(data, type=_Kept)
+        return structs.unpack(data, _Kept)
     except msgspec.MsgspecError:
         return None
 

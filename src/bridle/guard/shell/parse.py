@@ -8,6 +8,7 @@ import re
 
 import msgspec
 
+from bridle.core import structs
 from bridle.guard.budget import seconds_left, spend
 from bridle.guard.shell import tree
 from bridle.guard.shell.shfmt import ParseError, run_shfmt
@@ -78,7 +79,7 @@ def parse_with_shfmt(text: str) -> tree.Script:
         raise ParseError(f"the command cannot be read ({error})") from None
 
 
-_DECODER = msgspec.json.Decoder(tree.File)
+_DECODER = structs.decoder(tree.File)
 _KEY = re.compile(rb'"([A-Z]\w*)":')
 """A field of an object. In a text a quote has a backslash before it, so none looks like this."""
 _KEYS = frozenset(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.errors import GuardRefused, WrongUse
 from bridle.core.options import Provider, RunOptions
 from bridle.core.results import TranscriptSummary
@@ -112,7 +113,7 @@ def _with_features(settings: str, words: Sequence[str]) -> str:
     import tomllib
 
     try:
-        known = msgspec.json.decode(settings, type=dict[str, Any])
+        known = structs.decode(settings, dict[str, Any])
         features = dict(known.get("features", {}))
     except (msgspec.MsgspecError, TypeError, ValueError):
         raise WrongUse("the settings of the bridge are not a JSON object") from None

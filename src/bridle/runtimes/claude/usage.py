@@ -15,6 +15,7 @@ from datetime import datetime
 
 import msgspec
 
+from bridle.core import structs
 from bridle.runtimes.usage_reader import Blocks, Part, Place, Reading, Request, Tail, home_of
 
 _HEAD = 1024
@@ -68,8 +69,8 @@ class _State(msgspec.Struct, array_like=True):
     agent: str = ""
 
 
-_decode = msgspec.json.Decoder(_Line).decode
-_stamp = msgspec.json.Decoder(_Stamped).decode
+_decode = structs.decoder(_Line).decode
+_stamp = structs.decoder(_Stamped).decode
 _BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -178,7 +179,7 @@ class _Reader:
 
     def read(self, path: str, tail: Tail | None) -> Reading:
         """See `UsageReader.read`."""
-        state = msgspec.msgpack.decode(tail.state, type=_State) if tail else _State()
+        state = structs.unpack(tail.state, _State) if tail else _State()
         file = _File(state)
         blocks = Blocks(path, tail.offset if tail else 0, tail.check if tail else b"")
         for block in blocks:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from bridle.core import structs
 from bridle.runtimes.usage_reader import (
     LONGEST_LINE,
     NotUsage,
@@ -51,7 +52,7 @@ class _Record(msgspec.Struct):
     cwd: str = ""
 
 
-_decode = msgspec.json.Decoder(_Transcript).decode
+_decode = structs.decoder(_Transcript).decode
 
 
 class _Reader:
@@ -110,7 +111,7 @@ def _request(message: _Message, metrics: _Metrics) -> Request:
 def _project(path: str) -> str:
     try:
         with open(f"{path.removesuffix('.messages.json')}.json", "rb") as file:
-            return msgspec.json.decode(file.read(), type=_Record).cwd
+            return structs.decode(file.read(), _Record).cwd
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return ""
 

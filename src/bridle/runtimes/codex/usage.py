@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.times import seconds_of
 from bridle.runtimes.usage_reader import (
     Lines,
@@ -80,7 +81,7 @@ class _State(msgspec.Struct, array_like=True):
     steps: int = 0
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decode = structs.decoder(_Line).decode
 
 
 def _wanted(line: bytes) -> bool:
@@ -111,7 +112,7 @@ class _Reader:
 
     def read(self, path: str, tail: Tail | None) -> Reading:
         """See `UsageReader.read`."""
-        state = msgspec.msgpack.decode(tail.state, type=_State) if tail else _State()
+        state = structs.unpack(tail.state, _State) if tail else _State()
         lines = Lines(path, tail, _wanted)
         requests: list[Request] = []
         settled, before = 0, b""

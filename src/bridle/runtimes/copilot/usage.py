@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.times import seconds_of
 from bridle.runtimes.usage_reader import (
     Lines,
@@ -54,7 +55,7 @@ class _State(msgspec.Struct, array_like=True):
     project: str = ""
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decode = structs.decoder(_Line).decode
 
 
 def _wanted(line: bytes) -> bool:
@@ -75,7 +76,7 @@ class _Reader:
 
     def read(self, path: str, tail: Tail | None) -> Reading:
         """See `UsageReader.read`."""
-        state = msgspec.msgpack.decode(tail.state, type=_State) if tail else _State()
+        state = structs.unpack(tail.state, _State) if tail else _State()
         lines = Lines(path, tail, _wanted)
         requests: list[Request] = []
         settled = -1

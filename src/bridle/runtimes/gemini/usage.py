@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.times import seconds_of
 from bridle.runtimes.usage_reader import Lines, NotUsage, Part, Place, Reading, Request, Tail
 
@@ -39,7 +40,7 @@ class _Line(_Entry, gc=False):
     patch: _Patch | None = msgspec.field(name="$set", default=None)
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decode = structs.decoder(_Line).decode
 
 
 def _wanted(line: bytes) -> bool:

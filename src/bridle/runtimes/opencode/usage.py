@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from bridle.core import structs
 from bridle.runtimes.usage_reader import NotUsage, Part, Place, Reading, Request, Tail
 
 _BUSY_SECONDS = 2.0
@@ -48,7 +49,7 @@ class _Message(msgspec.Struct, gc=False):
     time: _Time = msgspec.field(default_factory=_Time)
 
 
-_decode = msgspec.json.Decoder(_Message).decode
+_decode = structs.decoder(_Message).decode
 
 
 class _Reader:

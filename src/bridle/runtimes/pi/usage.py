@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.times import seconds_of
 from bridle.runtimes.usage_reader import (
     Lines,
@@ -71,7 +72,7 @@ class _Settings(msgspec.Struct, rename="camel"):
     session_dir: str | None = None
 
 
-_decode = msgspec.json.Decoder(_Entry).decode
+_decode = structs.decoder(_Entry).decode
 
 
 def _wanted(line: bytes) -> bool:
@@ -96,7 +97,7 @@ class _Reader:
 
     def read(self, path: str, tail: Tail | None) -> Reading:
         """See `UsageReader.read`."""
-        state = msgspec.msgpack.decode(tail.state, type=_State) if tail else _State()
+        state = structs.unpack(tail.state, _State) if tail else _State()
         lines = Lines(path, tail, _wanted)
         requests: list[Request] = []
         settled = -1
@@ -159,7 +160,7 @@ def _take(entry: _Entry, state: _State, requests: list[Request]) -> None:
 def _configured(home: str) -> str | None:
     try:
         with open(os.path.join(home, "settings.json"), "rb") as file:
-            return msgspec.json.decode(file.read(), type=_Settings).session_dir
+            return structs.decode(file.read(), _Settings).session_dir
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
 

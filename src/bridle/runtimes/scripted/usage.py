@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from bridle.core import structs
 from bridle.core.files import state_dir
 from bridle.core.times import seconds_of
 from bridle.core.usage import Usage
@@ -27,7 +28,7 @@ class _State(msgspec.Struct, array_like=True):
     number: int = 0
 
 
-_decode = msgspec.json.Decoder(_Record).decode
+_decode = structs.decoder(_Record).decode
 
 
 class _Reader:
@@ -43,7 +44,7 @@ class _Reader:
 
     def read(self, path: str, tail: Tail | None) -> Reading:
         """See `UsageReader.read`."""
-        state = msgspec.msgpack.decode(tail.state, type=_State) if tail else _State()
+        state = structs.unpack(tail.state, _State) if tail else _State()
         lines = Lines(path, tail)
         requests: list[Request] = []
         for raw in lines:
