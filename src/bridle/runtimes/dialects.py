@@ -98,5 +98,5 @@ def choose_dialect(runtime: str, table: Sequence[D], version: str | None) -> tup
     row = fitting[-1] if fitting else rows[0]
     if any(version_numbers(seen) == numbers for seen in row.seen):
         return row, True, ""
-    known = ", ".join(seen for each in rows for seen in each.seen)
+    known = ", ".join(row.seen)
     return row, False, f"{runtime} {version} was never tested (tested: {known}); using {row.name}"

@@ -67,6 +67,7 @@ def test_codex_gets_the_arguments_that_the_bridge_would_drop(npm: Npm) -> None:
     assert words[-2:] == ["-c", "a=b c"]
     assert 'model="o\'clock $HOME"' in words
     assert any(word.startswith("model_providers.bridle=") for word in words)
+    assert plan.spec.env["MODEL_PROVIDER"] == "bridle"
     assert "server-key-123" not in " ".join([*words, plan.spec.env["BRIDLE_PRODUCT_ARGUMENTS"]])
     remove_folders(plan.private_dirs)
     assert not os.path.exists(plan.spec.env["CODEX_PATH"])

@@ -104,6 +104,10 @@ def _folded(plan: AcpPlan) -> AcpPlan:
     env = {**spec.env, _ARGUMENTS: shlex.join(words)}
     if name := plan.quirks.features_variable:
         env[name] = _with_features(env.get(name) or "{}", words)
+    if name := plan.quirks.provider_variable:
+        for word in words:
+            if word.startswith("model_provider="):
+                env[name] = word.partition("=")[2].strip('"')
     spec = msgspec.structs.replace(spec, argv=spec.argv[:size], env=env)
     return msgspec.structs.replace(plan, spec=spec)
 

@@ -34,6 +34,9 @@ class AcpQuirks(Dialect, frozen=True, kw_only=True):
     features_variable: str = ""
     """Variable with settings of each session, as JSON. What arguments say of the table `features`
     is repeated there: the bridge sets features too, and its table replaces that of arguments."""
+    provider_variable: str = ""
+    """Variable with the provider of the model, if arguments name one; without it, the bridge leads
+    a loaded session to the vendor's own service."""
     program: str = ""
     """What the bridge starts otherwise, as a path below `node_modules`."""
     options: frozenset[str] = frozenset()
@@ -258,8 +261,8 @@ CLINE_3_0_57 = msgspec.structs.replace(
 
 CLAUDE = AcpQuirks(
     name="claude-agent-acp 0.49",
-    since=(0, 10),
-    seen=("0.49.0",),
+    since=(0, 19, 1),
+    seen=("0.49.0", "0.99.1"),
     capture="claude-agent-acp.jsonl",
     options=_ROUTED | _ADDED | {"denied_tools", "system_prompt"},
     model_variable="ANTHROPIC_MODEL",
@@ -310,6 +313,7 @@ CODEX_SCRIPT = AcpQuirks(
     program_variable="CODEX_PATH",
     program="@openai/codex/bin/codex.js",
     features_variable="CODEX_CONFIG",
+    provider_variable="MODEL_PROVIDER",
     # Otherwise a service that cannot be reached is tried for ever, and plugins are downloaded.
     flags=(
         *("-c", "features.unbounded_connection_retries=false"),
@@ -343,7 +347,7 @@ CODEX = msgspec.structs.replace(
     CODEX_REVIEWED,
     name="codex-acp 2",
     since=(2,),
-    seen=("2.6.0",),
+    seen=("2.0.0", "2.6.0"),
     capture="codex-acp-2.jsonl",
     # The mode `agent` has the other model still, and this one asks the client.
     mode="workspace-write",

@@ -150,7 +150,7 @@ _DAEMON = _since(
     _TYPED,
     "0.156.0",
     name="codex-0.166",
-    seen=("0.156.0", "0.162.0", "0.166.0"),
+    seen=("0.156.0", "0.162.0", "0.166.0", "0.169.0"),
     capture="0.166.0/exec/success_shell.jsonl",
     daemon=True,
     late_command_ends=False,
