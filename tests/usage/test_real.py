@@ -48,7 +48,7 @@ def test_stream_files_and_model_agree_over_a_resume(bench: AgentBench, name: str
     first = bench.run(runtime, model, account_dir=str(account))
     assert first.result.status == "completed", first.result.error
     session = first.result.native_session_id
-    resumed = {"resume": session} if runtime.features.resume else {}
+    resumed: dict[str, Any] = {"resume": session} if runtime.features.resume else {}
     again = bench.run(runtime, model, account_dir=str(account), prompt="Go on.", **resumed)
     assert again.result.status == "completed", again.result.error
     used: list[Any] = [

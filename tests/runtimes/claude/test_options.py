@@ -4,12 +4,18 @@ import json
 import os
 import shlex
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 
-from bridle.core.errors import NotAuthenticated, UnsupportedOption, WrongUse
+from bridle.core.errors import (
+    GuardRefused,
+    NotAuthenticated,
+    UnsupportedOption,
+    WrongUse,
+)
 from bridle.core.options import (
     ModelServer,
     Provider,
@@ -21,6 +27,7 @@ from bridle.runs import prepare
 from bridle.runtimes.claude import ClaudeRuntime
 from bridle.runtimes.contract import AdapterSettings
 from bridle.runtimes.plan import RunPlan
+from bridle.turns.guard_contract import GuardHook
 from tests.runtimes.products import installed
 
 SESSION = "0f0f0f0f-1111-4222-8333-444444444444"
@@ -478,3 +485,18 @@ def test_a_run_at_the_terminal(runtime: ClaudeRuntime, env: dict[str, str], tmp_
     (folder,) = private.private_dirs
     assert Path(folder, "given-settings.json").read_text() == "{}"
     assert private.spec.argv.count(str(Path(folder, "given-settings.json"))) == 1
+
+
+@pytest.mark.parametrize(("version", "guarded"), [("2.0.36", False), ("2.1.76", True)])
+def test_a_version_whose_hooks_do_not_name_the_call_is_not_guarded(
+    runtime: ClaudeRuntime, env: dict[str, str], tmp_path: Path, version: str, guarded: bool
+) -> None:
+    made = plan(runtime, env, tmp_path)
+    dialect = runtime.dialect(version)[0]
+    of_version = msgspec.structs.replace(made, dialect=dialect)
+    hook = SimpleNamespace(stdio=True)
+    if guarded:
+        assert runtime.guard_plan(of_version, cast(GuardHook, hook)).guard is not None
+        return
+    with pytest.raises(GuardRefused, match="do not name the call"):
+        runtime.guard_plan(of_version, cast(GuardHook, hook))

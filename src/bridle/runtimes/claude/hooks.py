@@ -54,6 +54,12 @@ def guard_plan(plan: RunPlan, hook: GuardHook) -> RunPlan:
     for switch in _SWITCHES:
         if switch in argv:
             raise GuardRefused(f"claude cannot be guarded with {switch}", runtime="claude")
+    if isinstance(plan.dialect, ClaudeDialect) and not plan.dialect.names_calls:
+        raise GuardRefused(
+            f"claude {plan.installation.version} cannot be guarded: its hooks do not name the call",
+            hint="install 2.0.44 or newer, or confine it with --sandbox and pass --unguarded",
+            runtime="claude",
+        )
     if hook.stdio and _talks_json(argv):
         spec = msgspec.structs.replace(
             plan.spec, stdin=initialize_line() + (plan.spec.stdin or b""), keep_stdin=True

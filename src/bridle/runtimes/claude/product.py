@@ -48,6 +48,9 @@ class ClaudeDialect(Dialect, frozen=True, kw_only=True):
     """Whether a hook with `onFailure: block` that is killed, or late, stops the tool."""
     hidden_flags: frozenset[str]
     """Flags that it takes but leaves out of its help."""
+    names_calls: bool = True
+    """Names the call in what a hook gets. Without that no verdict can be matched with a call, so
+    there is no guard."""
     retries: bool = True
     """Reports that a failed model call is made again (`api_retry`)."""
 
@@ -57,6 +60,8 @@ _NAMED = (
     "opus-4-5 opus-4-6 opus-4-7 opus-4-8 sonnet-4 sonnet-4-0 sonnet-4-5 sonnet-4-6 sonnet-5"
 )
 _HIDDEN = frozenset({"--max-turns", "--system-prompt-file", "--append-system-prompt-file"})
+
+_NO_RETRIES = "calls that are made again are not reported"
 
 DIALECTS = (
     ClaudeDialect(
@@ -70,8 +75,23 @@ DIALECTS = (
         drops_output_at_exit=True,
         blocks_when_hook_dies=False,
         hidden_flags=_HIDDEN | {"--permission-prompt-tool"},
+        names_calls=False,
         retries=False,
-        lost=("calls that are made again are not reported",),
+        lost=(_NO_RETRIES, "it cannot be guarded"),
+    ),
+    ClaudeDialect(
+        name="claude-2.0.44",
+        since=(2, 0, 44),
+        seen=("2.1.76",),
+        capture="v2.1.76/talk.jsonl",
+        default_mode="default",
+        known_models=frozenset(f"claude-{name}" for name in _NAMED.split()),
+        reads_agents_md=False,
+        drops_output_at_exit=True,
+        blocks_when_hook_dies=False,
+        hidden_flags=_HIDDEN | {"--permission-prompt-tool"},
+        retries=False,
+        lost=(_NO_RETRIES,),
     ),
     ClaudeDialect(
         name="claude-2.1",
