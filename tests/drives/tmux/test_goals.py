@@ -174,6 +174,19 @@ def test_a_swallowed_enter_is_given_again_and_the_text_is_not() -> None:
     assert isinstance(acts[-1], Done)
 
 
+def test_a_program_that_takes_a_long_text_slowly_is_waited_for() -> None:
+    goal = TextDelivery("words", CLAUDE, 0.0, verify=False)
+    now, acts = 0.0, list[Act]()
+    while not isinstance(
+        act := goal.saw(claude("words" if acts and now < 20.0 else ""), now), Done
+    ):
+        assert not isinstance(act, Failed)
+        acts += [] if isinstance(act, Wait) else [act]
+        now += 0.05
+    assert 20.0 <= now < 21.0
+    assert acts == [Paste("words"), Press(("Enter",)), Press(("Enter",))]
+
+
 def test_enter_is_never_pressed_blindly() -> None:
     acts = play(TextDelivery("words", CLAUDE, 0.0, verify=True), lambda acts: claude(""))
     assert Press(("Enter",)) not in acts
