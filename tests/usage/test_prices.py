@@ -65,7 +65,7 @@ def test_every_listed_model_costs_what_the_package_says() -> None:
         ("CLAUDE-OPUS-4-8", "claude-opus-4-8"),
         ("my-gateway/gpt-5", "gpt-5"),
         ("openai/gpt-5", "gpt-5"),
-        ("sonnet", "claude-sonnet-4-6"),
+        ("sonnet", "claude-sonnet-5-5"),
     ],
 )
 def test_prefixes_and_marks_do_not_hide_a_model(name: str, same_as: str) -> None:
