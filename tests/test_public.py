@@ -19,7 +19,7 @@ def test_all_names_exist_and_are_sorted() -> None:
 def test_all_equals_the_visible_names() -> None:
     for name in bridle.__all__:
         getattr(bridle, name)
-    faces = {"errors", "events"}
+    faces = {"errors", "events", "usage"}
     visible = {
         name
         for name, value in vars(bridle).items()

@@ -148,6 +148,8 @@ class Product(msgspec.Struct, frozen=True, kw_only=True):
     """Variables, files in the home, and what is concluded from them."""
     unseen: str = "99.0.0"
     """A version that was never tested."""
+    unseen_needs: Mapping[str, str] = {}
+    """Variables without which such a version cannot be planned."""
 
     def __str__(self) -> str:
         return f"{self.name}-{self.version}" if self.version else self.name
@@ -501,6 +503,7 @@ _BRIDGES = (
         "system_prompt",
         version="0.16.0",
         install=on_path("codex-acp"),
+        unseen_needs={"CODEX_PATH": "/bin/true"},
         key_variables=_OPENAI,
         gateway={"model": "big"},
         gateway_variable="BRIDLE_MODEL_KEY",

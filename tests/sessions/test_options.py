@@ -76,7 +76,8 @@ class Planner:
 
     def __init__(self, folder: Path, name: str) -> None:
         self.runtime: Adapter = get_adapter(name)
-        found = Installation(binary="/bin/true", version=None)
+        # It lists no flags, so none is left out.
+        found = Installation(binary="/dev/null", version=None)
         self.runtime.find = lambda: found  # type: ignore[method-assign]
         (folder / "work").mkdir()
         (folder / "FOLDER").mkdir()
@@ -87,6 +88,8 @@ class Planner:
             "PATH": os.environ["PATH"],
             "HOME": str(folder / "home"),
             "MY_KEY": KEY,
+            # The product that a bridge starts.
+            "CODEX_PATH": "/bin/true",
             "IS_SANDBOX": "1",
             "BRIDLE_MODEL_SERVER_KEY": KEY,
         }

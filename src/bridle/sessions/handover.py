@@ -372,7 +372,8 @@ def commands_of(tool: ToolUse) -> list[str]:
     """The commands that a call runs in a shell."""
     known = lookup(tool.name)
     args: Any = tool.args
-    if not isinstance(args, dict) or (known is not None and known.action != "shell"):
+    runs = not only_reads(tool.name) if known is None else known.action == "shell"
+    if not isinstance(args, dict) or not runs:
         return []
     fields = known.text if known is not None else ("command",)
     found = [args[field] for field in fields if field in args]

@@ -3,8 +3,8 @@
 Three tables are asked in turn: the user's own (`prices` in the configuration), a few additions
 (`overlay.json`), and the prices that the package genai-prices collects (`prices.json`; see
 `scripts/generate_prices.py`). A model that none of them knows has no price: its cost is unknown,
-never 0. The overlay says which models the short names mean in the newest CLIs that were run; session
-files record whole names, so only callers who ask by a short name depend on it.
+never 0. The overlay says which models the short names mean in the newest CLIs that were run.
+Session files record whole names, so only callers who ask by a short name depend on it.
 
 A price with tiers applies to a whole request: the number of all its input tokens decides. Without a
 separate price, tokens that are read from the cache or written to it cost what input costs.

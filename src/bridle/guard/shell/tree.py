@@ -360,9 +360,11 @@ class Stmt(
 Script: TypeAlias = tuple[Stmt, ...]
 
 
-class File(Node, frozen=True, tag="File", rename={"body": "Stmts"}):
+class File(msgspec.Struct, frozen=True, rename={"kind": "Type", "body": "Stmts"}):
     """A whole program."""
 
+    kind: Literal["File"]
+    """Required: an object of another kind is not an empty program."""
     body: Script = ()
 
 
