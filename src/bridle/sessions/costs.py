@@ -30,7 +30,7 @@ class CostLine(msgspec.Struct, frozen=True, kw_only=True):
     turns: int = 0
     usage: Usage = NO_USAGE
     cost_usd: float | None = None
-    """The cost of those whose cost is known; None if that is none of them."""
+    """The cost of those whose cost is known; None if no cost is known."""
     cost_source: Source = "unknown"
     unpriced_models: tuple[str, ...] = ()
 

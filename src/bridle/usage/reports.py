@@ -27,7 +27,7 @@ class Sum(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = NO_USAGE
     requests: int = 0
     cost_usd: float | None = None
-    """The cost of those requests whose cost is known; None if that is none of them."""
+    """The cost of those requests whose cost is known; None if no cost is known."""
     cost_source: Source = "unknown"
     """`provider`: told by the agents. `priced`: from price tables. `mixed`: both."""
     unpriced_models: tuple[str, ...] = ()

@@ -51,7 +51,7 @@ def npm(tmp_path: Path) -> Npm:
 
 
 def started(plan: AcpPlan) -> list[str]:
-    """The arguments of Codex when the bridge starts what it is told to start."""
+    """The arguments of Codex when the bridge starts the program that a variable names."""
     env = plan.spec.env
     done = subprocess.run(
         [env["CODEX_PATH"], "app-server"], env=env, capture_output=True, text=True, check=True

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -475,7 +474,6 @@ def test_a_machine_without_the_sandbox_is_told_before_the_start(codex: RealCodex
     assert not (codex.config_home / "tmp").exists()
 
 
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 def test_the_terminal_comes_up_without_a_question(codex: RealCodex) -> None:
     with model_of([{"text": "The answer is here."}, {"text": "A title"}]) as model:
         env = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_API_KEY": KEY}

@@ -414,7 +414,7 @@ def test_variables_for_a_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_version_between_the_tested_ones_gets_the_flags_that_it_lists(tmp_path: Path) -> None:
-    """A version that can keep a project's extensions from running is told to."""
+    """Where a version can keep a project's extensions from running, Bridle asks it to."""
     assert "--no-approve" in words(plan(tmp_path, "0.85.1"))
     # Its help fails, so nothing is left out.
     assert "--no-approve" in words(plan(tmp_path, "0.80.3"))
