@@ -134,10 +134,11 @@ def test_a_background_job_of_a_script_is_stopped_by_a_terminating_signal(place: 
     assert marked_processes(session) == []
 
 
-def test_a_ctrl_c_that_python_drops_is_raised_again(place: Place) -> None:
+@pytest.mark.parametrize("slow", [0, 0.3], ids=["at once", "on a slow machine"])
+def test_a_ctrl_c_that_python_drops_is_raised_again(place: Place, slow: float) -> None:
     # As in the callback that ends the import of a module: what is raised there goes nowhere.
-    program = """
-import signal, time
+    program = f"""
+import signal, threading, time
 from bridle.cli.startup import keep_interrupts
 
 class Finalised:
@@ -145,6 +146,8 @@ class Finalised:
         signal.raise_signal(signal.SIGINT)
         time.sleep(0)
 
+start = threading.Thread.start
+threading.Thread.start = lambda self: (start(self), time.sleep({slow}))
 keep_interrupts()
 Finalised()
 time.sleep(20)

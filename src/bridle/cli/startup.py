@@ -11,6 +11,7 @@ import sys
 
 TYPE_CHECKING = False  # type checkers treat it as true; importing `types` would slow the help
 if TYPE_CHECKING:
+    from types import CodeType
     from types import ModuleType as _Module
 else:
     _Module = type(sys)
@@ -22,8 +23,8 @@ _loading = _thread.RLock()
 _owned = False
 
 _MOMENT = 0.001
-"""Seconds until a dropped Ctrl-C is raised again: the callback that dropped it has ended by
-then."""
+"""Seconds between looks whether the callback that dropped a Ctrl-C has ended; then it is raised
+again."""
 
 
 def import_msgspec() -> None:
@@ -137,15 +138,30 @@ def keep_interrupts() -> None:
             return
         import signal
         import threading
+        import time
 
         main = threading.main_thread().ident
-        if main is not None:
-            # Not from here: it would be dropped once more.
-            signalling = threading.Timer(_MOMENT, signal.pthread_kill, (main, signal.SIGINT))
-            signalling.daemon = True
-            signalling.start()
+        if main is None:
+            return
+
+        def interrupt() -> None:
+            # Not while the main thread is in this hook: there it would be dropped once more.
+            time.sleep(_MOMENT)
+            while _runs(again.__code__, main):
+                time.sleep(_MOMENT)
+            signal.pthread_kill(main, signal.SIGINT)
+
+        threading.Thread(target=interrupt, daemon=True).start()
 
     sys.unraisablehook = again
+
+
+def _runs(code: "CodeType", thread: int) -> bool:
+    """Whether a call of a function with this code is under way in a thread."""
+    frame = sys._current_frames().get(thread)
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return frame is not None
 
 
 def leave(status: int) -> None:
